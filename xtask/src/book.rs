@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn every_page_of_docs_is_in_the_summary() {
+    fn summary_lists_every_page() {
         let listed = pages(&read(&root(), SUMMARY).unwrap());
         let docs = all().into_iter().filter(|page| page.starts_with("docs/") && page != SUMMARY);
         let missing: Vec<String> = docs.filter(|page| !listed.contains(page)).collect();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn every_link_leads_somewhere() {
+    fn links_resolve() {
         let listed = pages(&read(&root(), SUMMARY).unwrap());
         let all = all();
         assert!(all.len() > 20, "{all:?}");
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_is_read_from_the_root() {
+    fn resolves_the_summary_from_the_root() {
         assert_eq!(from_the_root("- [A](a.md)\n- [B](../B.md)\n"), "- [A](./docs/a.md)\n- [B](./B.md)\n");
     }
 }

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_become_rows() {
+    fn parses_rows_of_a_round() {
         for (line, want) in [
             ("| get pod | 64791 | 321 | 0.45 | 1.89 | 15.0 | 116 |", Some(("get pod", 15.0))),
             ("| open 100 watches | 17207 | 0 | NaN | NaN | 0.0 | 0 |", None),

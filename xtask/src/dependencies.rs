@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_packages_come_from() {
+    fn rejects_packages_of_other_sources() {
         let package = |source: &str| format!("[[package]]\nname = \"a\"\nversion = \"1.0.0\"\n{source}");
         for (source, good) in [
             ("", true),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_in_the_file() {
+    fn reads_lists_of_the_rules() {
         let rules = "[licenses]\nallow = [\n    \"MIT\", # everywhere\n    \"ISC\",\n]\n[bans]\ndeny = [\n    { crate = \"a\" },\n]\n";
         assert_eq!(list(rules, "allow"), ["MIT", "ISC"]);
         assert_eq!(list(rules, "deny"), ["a"]);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn licences_of_packages() {
+    fn rejects_packages_without_an_allowed_licence() {
         let packages = [
             serde_json::json!({"name": "good", "license": "MIT OR GPL-3.0"}),
             serde_json::json!({"name": "bad", "license": "GPL-3.0"}),

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_of_assets() {
+    fn writes_a_folder_of_assets() {
         let temp = tempfile::tempdir().unwrap();
         let (programs, folder) = (temp.path().join("programs"), temp.path().join("a/assets"));
         std::fs::create_dir(&programs).unwrap();

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_packed_is_unpacked() {
+    fn round_trips_through_gzip() {
         for bytes in [&b""[..], b"a", &[7; 100_000]] {
             for effort in [Effort::Best, Effort::Least] {
                 let packed = pack(bytes, effort).unwrap();

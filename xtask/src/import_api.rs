@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn differences_are_named() {
+    fn reports_differing_lines() {
         let files = |text: &str| BTreeMap::from([("a.tbl".to_string(), text.to_string())]);
         let old = files("message A\n  x 1\n  y 2\nmessage B\n  x 1\n");
         let new = files("message A\n  x 1\n  y 3\nmessage B\n  x 1\n");

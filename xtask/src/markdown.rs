@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_links_are() {
+    fn finds_links() {
         let cases: [(&str, &[&str], &str); 6] = [
             ("a [b](c.md) d", &["c.md"], "a link"),
             ("![b](c.svg) and [d](e.md#f)", &["c.svg", "e.md#f"], "two in a line"),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_anchors_are() {
+    fn derives_anchors_like_github() {
         let cases: [(&str, &[&str]); 5] = [
             ("# The data directory", &["the-data-directory"]),
             ("## `kubectl` exec, or not?", &["kubectl-exec-or-not"]),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn where_links_lead() {
+    fn resolves_links() {
         let path = |path: &str, anchor: Option<&str>| Some((path.to_owned(), anchor.map(str::to_owned)));
         assert_eq!(resolve("docs/a.md", "b.md"), path("docs/b.md", None));
         assert_eq!(resolve("docs/a.md", "#c"), path("docs/a.md", Some("c")));

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_that_hang_are_ended_with_all_they_started() {
+    fn kills_hung_programs_with_their_children() {
         let shell = |script: &str| {
             let mut process = Process::new("sh");
             process.args(["-c", script]);

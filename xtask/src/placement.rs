@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn functions_of_other_names_are_old() {
+    fn counts_functions_with_unchanged_and_changed_names() {
         let hash = |name: &str, hash: char| format!("_ZN{name}17h{}E", hash.to_string().repeat(16));
         let order = [hash("1a", 'a'), hash("1b", 'b'), hash("1c", 'c'), "memcpy".to_owned()].join("\n");
         let program = [hash("1a", 'a'), hash("1b", 'd'), hash("1b", 'e'), "memcpy".to_owned()];
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_start_runs_comes_first() {
+    fn places_functions_of_the_start_first() {
         let functions = [("rare", 1), ("hot", 9000), ("start", 2), ("always", 8000)];
         let functions = functions.map(|(name, count)| Function { name, most: count, sum: count }).to_vec();
         let started = ["start", "always", "uncounted"].map(str::to_owned).into();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_that_ran_are_read() {
+    fn reads_functions_that_ran() {
         let text = "Counters:\n  meta.1-cgu.0;_ZN4meta3gvkE:\n    Hash: 0x02\n    Counters: 2\n    Block counts: [6123, 1661]\n  \
                     _ZN2h2E:\n    Hash: 0x0d\n    Counters: 2\n    Block counts: [0, 0]\n  _ZN1aE:\n    Hash: 0x0d\n    Counters: 1\n    \
                     Block counts: [7]\nInstrumentation level: IR\nFunctions shown: 3\n";

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instructions_belong_to_functions() {
+    fn maps_instructions_to_functions() {
         let program = Program(vec![(0x10, 4, "a".to_owned()), (0x20, 0x10, "b".to_owned())]);
         for (line, function) in [
             ("0x10:  48 89 e7                 movq     %rsp, %rdi", Some("a")),

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_import_each_other_are_found() {
+    fn reports_folders_that_import_each_other() {
         let a = ("a/x.rs", "use crate::b::y::Y;\nuse super::A;");
         let through = ("c.rs", "use crate::a::x;");
         let root = ("lib.rs", "mod a; mod b; mod c;");

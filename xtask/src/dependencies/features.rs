@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn features_that_other_members_add() {
+    fn reports_features_added_by_other_members() {
         let packages = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
         let alone: BTreeSet<String> = packages(&["a v1.0.0 has default", "b v1.0.0 has std"]);
         for (with_all, found) in [

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_picture_shows_the_manifests() {
+    fn reports_differences_between_picture_and_manifests() {
         let found = check(PAGE, &metadata(vec![package("crates/low/meta", &[])]));
         assert_eq!(found, ["the picture in ARCHITECTURE.md has high --> low, which no manifest has"]);
         let page = PAGE.replace("    high --> low\n", "");
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn domains_use_only_what_stands_above() {
+    fn domains_use_only_domains_above() {
         let page = PAGE.replace("| `low` | x | |", "| `low` | x | `high` |").replace("    high --> low\n", "");
         let found = check(&page, &metadata(vec![]));
         assert_eq!(found, ["the domain low uses high, which does not stand above it"]);

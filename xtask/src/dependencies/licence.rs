@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expressions() {
+    fn evaluates_licence_expressions() {
         let allowed = ["MIT", "ISC", "Apache-2.0", "Apache-2.0 WITH LLVM-exception"].map(str::to_owned);
         for (text, want) in [
             ("MIT", true),

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_paths_begin_with() {
+    fn finds_the_crates_that_paths_begin_with() {
         for (text, want) in [
             ("use serde_json::Value;", &["serde_json"][..]),
             ("use time;", &["time"]),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn declared_and_not_taken() {
+    fn reports_unused_dependencies() {
         let package = |source: Value| {
             serde_json::json!({"name": "a", "source": source, "manifest_path": concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
                 "dependencies": [{"name": "serde_json"}, {"name": "never-".to_owned() + "heard-of"}]})

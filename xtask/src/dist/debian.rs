@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_stand_at_even_places() {
+    fn aligns_archive_members() {
         let archive = ar(&[("a", b"x".to_vec()), ("b", b"yz".to_vec())], 7);
         let want = "!<arch>\n\
             a               7           0     0     100644  1         `\nx\n\
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_numbers() {
+    fn compares_versions_by_number() {
         assert!(numbers("2.34") > numbers("2.4"));
         assert_eq!(numbers("PRIVATE"), None);
     }

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_this_test_needs() {
+    fn finds_libraries_of_a_program() {
         let elf = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         let needs = Needs::of(&elf).unwrap();
         assert!(needs.libraries.contains("libc.so.6"), "{needs:?}");
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_of_other_machines_are_refused() {
+    fn rejects_programs_of_other_machines() {
         let elf = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         for triple in ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"] {
             let target = Target::named(Some(triple)).unwrap();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_program() {
+    fn rejects_files_that_are_not_programs() {
         assert!(Needs::of(b"#!/bin/sh\n").is_err());
         assert!(Needs::of(b"\x7fELF").is_err());
     }

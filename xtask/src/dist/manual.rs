@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_file_is_left_out() {
+    fn packages_every_manual_page() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/manual");
         let packed = PAGES.len() + COMPLETIONS.len();
         assert_eq!(std::fs::read_dir(folder).unwrap().count(), packed, "PAGES and COMPLETIONS lack files of {folder}");

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_in_the_programs() {
+    fn sbom_lists_only_linked_packages() {
         let package = |name: &str, source: Option<&str>| json!({"id": name, "name": name, "version": "1.0.0+x", "source": source, "license": "MIT/Apache-2.0"});
         let needs = |id: &str, kind: Option<&str>| json!({"pkg": id, "dep_kinds": [{"kind": kind}]});
         let metadata = json!({

@@ -63,7 +63,7 @@ fn all_files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[test]
-fn equal_programs_give_equal_bytes() {
+fn builds_are_reproducible() {
     let (one, other) = (packed(), packed());
     let relative = |temp: &tempfile::TempDir| -> Vec<_> {
         let strip =
@@ -76,7 +76,7 @@ fn equal_programs_give_equal_bytes() {
 }
 
 #[test]
-fn checksums_of_all_files() {
+fn lists_checksums_of_all_files() {
     let temp = packed();
     run(Command::new("sha256sum").args(["--check", "--strict", SUMS]).current_dir(temp.path()));
     let sums = fs::read_to_string(temp.path().join(SUMS)).unwrap();
@@ -84,7 +84,7 @@ fn checksums_of_all_files() {
 }
 
 #[test]
-fn the_tarball_has_the_programs() {
+fn tarball_contains_the_programs() {
     let temp = packed();
     let name = format!("binnacle-1.2.3-{}", release().target.triple);
     let file = fs::File::open(temp.path().join(format!("{name}.tar.gz"))).unwrap();
@@ -134,7 +134,7 @@ fn dpkg_reads_the_package() {
 /// Follows every reference from the index, compares digests and sizes, and starts the program in a root with the layers
 /// only.
 #[test]
-fn the_image_is_whole_and_runs() {
+fn image_is_complete_and_runs() {
     let temp = packed();
     let layout = temp.path().join(format!("binnacle-1.2.3-{}-image", release().target.triple));
     let blob = |descriptor: &Value| {

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn types_from_both() {
+    fn derives_types_from_openapi_and_protobuf() {
         let scalar = |name: &str| ProtoTy::Scalar(name.into());
         let message = |name: &str| ProtoTy::Message(format!("io.k8s.{name}"));
         let time = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.Time";

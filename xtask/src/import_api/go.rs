@@ -150,11 +150,11 @@ enum Block {
     Constants,
     Struct(String, Result<Vec<GoField>, String>),
     /// The types listed in a registration, and where they go.
-    Registration(Registered),
+    Registration(RegistrationTarget),
 }
 
 #[derive(Clone, Copy)]
-enum Registered {
+enum RegistrationTarget {
     Own,
     Unversioned,
     Everywhere,
@@ -258,16 +258,16 @@ fn read_top_level(line: &str, file: usize, marked_enum: bool, package: &mut Pack
     } else if line.contains("AddToGroupVersion(scheme, SchemeGroupVersion)") {
         package.options = true;
     } else if let Some((_, list)) = line.split_once("AddKnownTypes(SchemeGroupVersion,") {
-        register(list, Registered::Own, package);
-        return Ok(if list.ends_with(')') { Block::None } else { Block::Registration(Registered::Own) });
+        register(list, RegistrationTarget::Own, package);
+        return Ok(if list.ends_with(')') { Block::None } else { Block::Registration(RegistrationTarget::Own) });
     } else if line.ends_with("scheme.AddKnownTypes(") {
-        return Ok(Block::Registration(Registered::Own));
+        return Ok(Block::Registration(RegistrationTarget::Own));
     } else if line.ends_with("AddUnversionedTypes(Unversioned,") {
-        return Ok(Block::Registration(Registered::Unversioned));
+        return Ok(Block::Registration(RegistrationTarget::Unversioned));
     } else if line.starts_with("var optionsTypes = ") {
-        return Ok(Block::Registration(Registered::Everywhere));
+        return Ok(Block::Registration(RegistrationTarget::Everywhere));
     } else if line.contains("AddKnownTypeWithName(groupVersion.") {
-        register(line.rsplit_once(',').map_or("", |(_, last)| last), Registered::Everywhere, package);
+        register(line.rsplit_once(',').map_or("", |(_, last)| last), RegistrationTarget::Everywhere, package);
     } else if line.contains("SchemeGroupVersion") && line.contains("schema.GroupVersion{") {
         package.version = quoted_after(line, "Version:").map(String::from);
     }
@@ -275,16 +275,16 @@ fn read_top_level(line: &str, file: usize, marked_enum: bool, package: &mut Pack
 }
 
 /// `&Pod{}` and its like; types of other packages are registered by these as well.
-fn register(text: &str, registered: Registered, package: &mut Package) {
+fn register(text: &str, registered: RegistrationTarget, package: &mut Package) {
     for item in text.split(',') {
         let Some(name) = item.trim().strip_prefix('&').and_then(|item| item.split('{').next()) else { continue };
         if name.contains('.') {
             continue;
         }
         match registered {
-            Registered::Own => package.kinds.push(name.into()),
-            Registered::Unversioned => package.unversioned.push(name.into()),
-            Registered::Everywhere => package.everywhere.push(name.into()),
+            RegistrationTarget::Own => package.kinds.push(name.into()),
+            RegistrationTarget::Unversioned => package.unversioned.push(name.into()),
+            RegistrationTarget::Everywhere => package.everywhere.push(name.into()),
         }
     }
 }
@@ -400,7 +400,7 @@ type Same = metav1.Status
 "#;
 
     #[test]
-    fn a_package() {
+    fn reads_a_go_package() {
         let mut package = Package::default();
         read_file(SOURCE, &mut package).unwrap();
         assert_eq!(package.api_version().as_deref(), Some("sample/v1"));

@@ -380,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn presences() {
+    fn derives_presence_from_tags() {
         use Presence::*;
         let cases: &[(Class, &[&str], Option<Presence>)] = &[
             (Class::Scalar, &[], Some(Always)),

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_sources_say_the_same() {
+    fn reads_the_same_fields_from_both_sources() {
         let proto = "\
 syntax = \"proto2\";
 package k8s.io.kube_aggregator.pkg.apis.apiregistration.v1;

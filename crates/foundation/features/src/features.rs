@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_value_has_its_own_gates() {
+    fn values_do_not_share_gates() {
         let off = Features::default();
         let gates = Gates::parse(&["GenericWorkload=true"], Version::BINARY, Version::BINARY.previous())
             .expect("an alpha gate");
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "there is no feature gate Nonsense")]
     #[cfg(debug_assertions)]
-    fn unknown_names_are_mistakes() {
+    fn panics_on_unknown_names_in_debug_builds() {
         Features::default().enabled("Nonsense");
     }
 }

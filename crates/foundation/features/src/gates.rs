@@ -57,16 +57,16 @@ impl Default for Gates {
 impl Gates {
     /// Returns the defaults of a version.
     pub fn of(emulated: Version) -> Self {
-        let compatible = emulated.previous().max(Version::FLOOR);
+        let compatible = emulated.previous().max(Version::MIN_EMULATED);
         let mut gates = Self { emulated, compatible, set: BTreeMap::new(), on: Vec::new(), warnings: Vec::new() };
-        gates.settle();
+        gates.recompute();
         gates
     }
 
     /// Parses the values of the flag for a version: `A=true,B=false`, each with an optional prefix `kube:`.
     pub fn parse(values: &[&str], emulated: Version, compatible: Version) -> Result<Self, GateError> {
         let mut gates = Self { compatible, ..Self::of(emulated) };
-        let mut asked: BTreeMap<&str, bool> = BTreeMap::new();
+        let mut requested: BTreeMap<&str, bool> = BTreeMap::new();
         let mut prefixes = [false, false];
         for pair in values.iter().flat_map(|value| value.split(',')).filter(|pair| !pair.is_empty()) {
             let (component, pair) =
@@ -78,12 +78,12 @@ impl Gates {
             let (name, value) = pair.split_once('=').ok_or_else(|| GateError::NoValue(pair.trim().to_owned()))?;
             let (name, value) = (name.trim(), value.trim());
             let on = go_bool(value).ok_or_else(|| GateError::NoBool(name.to_owned(), value.to_owned()))?;
-            asked.insert(name, on);
+            requested.insert(name, on);
         }
         if prefixes == [true, true] {
             return Err(GateError::MixedPrefixes);
         }
-        gates.set_all(&asked)?;
+        gates.set_all(&requested)?;
         Ok(gates)
     }
 }
@@ -131,9 +131,9 @@ impl Gates {
         TABLE.spec(feature, self.emulated)
     }
 
-    fn set_all(&mut self, asked: &BTreeMap<&str, bool>) -> Result<(), GateError> {
+    fn set_all(&mut self, requested: &BTreeMap<&str, bool>) -> Result<(), GateError> {
         let mut errors = Vec::new();
-        for (name, on) in asked {
+        for (name, on) in requested {
             let Some(known) = TABLE.gates.keys().copied().find(|known| known == name) else {
                 errors.push(GateError::Unknown((*name).to_owned()));
                 continue;
@@ -150,16 +150,16 @@ impl Gates {
         }
         // The setting of a gate takes precedence over the setting for all gates of its stage.
         for (all, stage) in [(ALL_ALPHA, Stage::Alpha), (ALL_BETA, Stage::Beta)] {
-            let Some(on) = asked.get(all) else { continue };
+            let Some(on) = requested.get(all) else { continue };
             for name in TABLE.gates.keys().filter(|name| !matches!(**name, ALL_ALPHA | ALL_BETA)) {
                 if self.spec(name).is_some_and(|spec| spec.stage == stage) {
                     self.set.entry(name).or_insert(*on);
                 }
             }
         }
-        self.settle();
+        self.recompute();
         if errors.is_empty() {
-            errors = self.unmet();
+            errors = self.dependency_errors();
         }
         match errors.len() {
             0 => Ok(()),
@@ -168,7 +168,7 @@ impl Gates {
         }
     }
 
-    fn settle(&mut self) {
+    fn recompute(&mut self) {
         let default = |name: &str| TABLE.spec(name, self.emulated).is_some_and(|spec| spec.default);
         let on = |name: &&'static str| self.set.get(name).copied().unwrap_or_else(|| default(name));
         // The table is sorted.
@@ -176,15 +176,16 @@ impl Gates {
     }
 
     fn warn(&mut self, name: &str, on: bool, stage: Stage) {
-        let what = match stage {
+        let stage_name = match stage {
             Stage::Deprecated => "deprecated",
             Stage::Ga => "GA",
             _ => return,
         };
-        self.warnings.push(format!("setting {what} feature gate {name}={on}. It will be removed in a future release."));
+        self.warnings
+            .push(format!("setting {stage_name} feature gate {name}={on}. It will be removed in a future release."));
     }
 
-    fn unmet(&self) -> Vec<GateError> {
+    fn dependency_errors(&self) -> Vec<GateError> {
         let mut errors = Vec::new();
         for (name, needs) in &TABLE.needs {
             let off: Vec<&str> = needs.iter().copied().filter(|need| !self.enabled(need)).collect();
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn settings() {
+    fn applies_flag_values_over_defaults() {
         for (values, feature, want) in [
             (&[][..], "GenericWorkload", false),
             (&[], "StorageVersionHash", true),
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn errors() {
+    fn reports_errors_like_kube_apiserver() {
         for (values, minor, want) in [
             (&["A"][..], 36, "missing bool value for A"),
             (&["A=maybe"], 36, "invalid value of A=maybe, err: strconv.ParseBool: parsing \"maybe\": invalid syntax"),
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn old_versions_know_less() {
+    fn emulated_versions_have_their_own_gates() {
         let count = |minor| Gates::of(Version { major: 1, minor }).all().count();
         assert!(count(33) < count(36));
         assert!(!Gates::of(Version { major: 1, minor: 34 }).enabled("WatchListClient"));

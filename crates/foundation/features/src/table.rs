@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_whole() {
+    fn table_is_sorted_and_complete() {
         assert!(TABLE.gates.len() > 200, "{}", TABLE.gates.len());
         for (name, specs) in &TABLE.gates {
             assert!(specs.is_sorted_by_key(|spec| spec.since), "{name}");
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_differ() {
+    fn finds_the_stage_in_each_version() {
         let stage =
             |name: &str, minor| TABLE.spec(name, Version { major: 1, minor }).map(|spec| (spec.stage, spec.default));
         assert_eq!(stage("GenericWorkload", 34), Some((Stage::PreAlpha, false)));

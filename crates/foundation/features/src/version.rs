@@ -14,7 +14,7 @@ impl Version {
     /// The version of this release.
     pub const BINARY: Self = Self { major: 1, minor: 36 };
     /// The oldest version that can be emulated.
-    pub const FLOOR: Self = Self { major: 1, minor: 33 };
+    pub const MIN_EMULATED: Self = Self { major: 1, minor: 33 };
 
     /// Returns the previous minor version; `1.0` has none and returns itself.
     pub fn previous(self) -> Self {
@@ -76,12 +76,12 @@ fn number(text: &str) -> Option<u16> {
 /// and that of `--min-compatibility-version`, the oldest version of other servers that must be able to read what this
 /// server writes, by default the one before the emulated one.
 pub fn versions(emulated: &[&str], compatible: &[&str]) -> Result<(Version, Version), VersionError> {
-    let emulated = asked(emulated)?.unwrap_or(Version::BINARY);
-    let compatible = asked(compatible)?.unwrap_or_else(|| emulated.previous().max(Version::FLOOR));
-    let is_known = (Version::FLOOR..=Version::BINARY).contains(&emulated);
-    let is_compatible = (Version::FLOOR..=emulated).contains(&compatible);
-    let range = || VersionError::Range(emulated, Version::FLOOR, Version::BINARY);
-    let compatibility = || VersionError::Compatibility(compatible, Version::FLOOR, emulated);
+    let emulated = flag_value(emulated)?.unwrap_or(Version::BINARY);
+    let compatible = flag_value(compatible)?.unwrap_or_else(|| emulated.previous().max(Version::MIN_EMULATED));
+    let is_known = (Version::MIN_EMULATED..=Version::BINARY).contains(&emulated);
+    let is_compatible = (Version::MIN_EMULATED..=emulated).contains(&compatible);
+    let range = || VersionError::Range(emulated, Version::MIN_EMULATED, Version::BINARY);
+    let compatibility = || VersionError::Compatibility(compatible, Version::MIN_EMULATED, emulated);
     match (is_known, is_compatible) {
         (true, true) => Ok((emulated, compatible)),
         (false, true) => Err(range()),
@@ -91,8 +91,8 @@ pub fn versions(emulated: &[&str], compatible: &[&str]) -> Result<(Version, Vers
 }
 
 /// Returns the version of the component `kube` in the values of a flag.
-fn asked(values: &[&str]) -> Result<Option<Version>, VersionError> {
-    let mut asked: Option<Version> = None;
+fn flag_value(values: &[&str]) -> Result<Option<Version>, VersionError> {
+    let mut found: Option<Version> = None;
     for value in values.iter().flat_map(|value| value.split(',')) {
         let (component, version) = match value.split_once('=') {
             Some((component, version)) => (component.trim(), version.trim()),
@@ -102,12 +102,12 @@ fn asked(values: &[&str]) -> Result<Option<Version>, VersionError> {
         if component != "kube" {
             return Err(VersionError::Component(component.to_owned()));
         }
-        if let Some(before) = asked {
+        if let Some(before) = found {
             return Err(VersionError::Duplicate(component.to_owned(), before, version));
         }
-        asked = Some(version);
+        found = Some(version);
     }
-    Ok(asked)
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges() {
+    fn accepts_versions_in_range_and_rejects_others() {
         for (emulated, compatible, want) in [
             (&[][..], &[][..], Ok(("1.36", "1.35"))),
             (&["1.35"], &[], Ok(("1.35", "1.34"))),

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn embedded_addresses() {
+    fn unwraps_embedded_ipv4_addresses() {
         for (address, want) in [
             ("127.0.0.1", "127.0.0.1"),
             ("::ffff:127.0.0.1", "127.0.0.1"),

@@ -15,7 +15,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cases() {
+    fn joins_distinct_errors() {
         for (errors, want) in [
             (&[][..], ""),
             (&["a"], "a"),

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts() {
+    fn decodes_texts_like_go() {
         for (text, standard, unpadded) in [
             ("", Ok(""), Ok("")),
             ("aGVsbG8=", Ok("hello"), Err(7)),

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn go_durations() {
+    fn parses_and_formats_durations_like_go() {
         for (text, want) in [
             ("0", Ok("0s")),
             ("-0", Ok("0s")),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn ages() {
+    fn formats_human_durations_like_kubectl() {
         for (seconds, long, short) in [
             (-2, "<invalid>", "<invalid>"),
             (-1, "0s", "0s"),

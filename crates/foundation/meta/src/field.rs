@@ -8,7 +8,7 @@ use std::hash::{Hash, Hasher};
 
 use arrayvec::ArrayString;
 
-pub use self::errors::{FieldErrors, WhileRoom};
+pub use self::errors::{BoundedIter, FieldErrors};
 
 /// A path such as `spec.containers[0].ports[1].name` or `metadata.labels[app.kubernetes.io/name]`.
 ///
@@ -90,7 +90,7 @@ impl FieldPath {
         }
         let mut path = self.as_str().to_owned();
         for part in parts {
-            let shown = beginning(part, MAX_PATH.saturating_sub(path.len()));
+            let shown = prefix(part, MAX_PATH.saturating_sub(path.len()));
             path.push_str(shown);
             if shown.len() < part.len() {
                 break;
@@ -338,7 +338,7 @@ impl FieldError {
 }
 
 /// Returns the longest prefix of a text that has at most `max` bytes and ends between characters.
-fn beginning(text: &str, max: usize) -> &str {
+fn prefix(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
 
@@ -349,7 +349,7 @@ fn push_bounded(body: &mut String, text: &str) {
 
 /// Cuts a text to its first `max` bytes, followed by the number of omitted ones.
 pub fn bounded_text(text: &str, max: usize) -> Cow<'_, str> {
-    let shown = beginning(text, max);
+    let shown = prefix(text, max);
     match text.len() - shown.len() {
         0 => Cow::Borrowed(text),
         more => Cow::Owned(format!("{shown}... ({more} more bytes)")),
@@ -457,7 +457,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages() {
+    fn formats_errors_like_apimachinery() {
         let path = FieldPath::new("spec").child("ports").index(1).child("name");
         for (error, want) in [
             (FieldError::required(&path, ""), "spec.ports[1].name: Required value"),
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_and_values_are_bounded() {
+    fn limits_the_length_of_paths_and_values() {
         let key = "\u{e9}".repeat(1 << 20);
         let mut path = FieldPath::new("metadata").child("annotations").key(&key);
         assert!(path.as_str().starts_with("metadata.annotations[\u{e9}\u{e9}") && path.as_str().ends_with("\u{e9}..."));

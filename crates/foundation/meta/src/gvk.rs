@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn api_versions() {
+    fn parses_and_formats_names() {
         assert_eq!(GroupVersion::parse("v1"), Some(GroupVersion::new("", "v1")));
         assert_eq!(GroupVersion::parse("apps/v1"), Some(GroupVersion::new("apps", "v1")));
         assert_eq!(GroupVersion::parse("a/b/c"), None);

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_texts() {
+    fn parses_numbers_and_keeps_other_texts() {
         for (text, want) in [
             ("80", IntOrString::Int(80)),
             ("-1", IntOrString::Int(-1)),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn shares() {
+    fn scales_percentages_of_a_total() {
         let text = |t: &str| IntOrString::Str(t.into());
         for (value, total, up, want) in [
             (IntOrString::Int(3), 10, true, Ok(3)),

@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_system_says() {
+    fn formats_io_errors_like_go() {
         for (path, want) in [
             ("/", "read /: is a directory"),
             ("/none/such", "open /none/such: no such file or directory"),

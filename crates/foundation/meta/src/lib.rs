@@ -25,7 +25,7 @@ pub use aggregate::aggregate;
 pub use base64::Base64;
 pub use duration::{GoDuration, ParseDurationError, human_duration, short_human_duration};
 pub use field::{
-    ErrorValue, FieldError, FieldErrorType, FieldErrors, FieldPath, Location, WhileRoom, bounded_text, go_quote,
+    BoundedIter, ErrorValue, FieldError, FieldErrorType, FieldErrors, FieldPath, Location, bounded_text, go_quote,
 };
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use int_error::int_error;

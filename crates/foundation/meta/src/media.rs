@@ -82,11 +82,11 @@ impl Encodings {
         let mut quoted = false;
         let mut rest = parts.peekable();
         while let Some(part) = rest.next() {
-            let begins = !quoted;
+            let starts_parameter = !quoted;
             quoted ^= part.matches('"').count() % 2 == 1;
             let ends_header = part.trim().is_empty() && rest.peek().is_none();
             let named = part.split_once('=').is_some_and(|(name, value)| !name.trim().is_empty() && !value.is_empty());
-            if begins && !named && !ends_header {
+            if starts_parameter && !named && !ends_header {
                 return None;
             }
         }
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clauses() {
+    fn orders_accept_clauses_like_kube_apiserver() {
         for (header, want) in [
             ("", ""),
             ("*/*", "*/*"),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters() {
+    fn reads_the_last_valid_parameter() {
         for (header, want) in [
             ("a/b", None),
             ("a/b;as=Table", Some("Table")),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies() {
+    fn finds_the_encoding_of_content_types() {
         for (header, want) in [
             ("", Some(Encoding::Json)),
             ("application/json", Some(Encoding::Json)),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn router() {
+    fn router_compares_bare_types_with_one_wildcard() {
         for (header, want) in [
             ("", true),
             ("*/*", true),

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn canonical_forms() {
+    fn formats_canonically() {
         for (text, want) in [
             ("0", "0"),
             ("00", "0"),
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_texts() {
+    fn rejects_invalid_texts() {
         use ParseQuantityError::{FormatWrong, Suffix};
         for (text, want) in [
             ("", FormatWrong),
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn values() {
+    fn rounds_values_up() {
         for (text, value, milli) in [
             ("1", 1, 1000),
             ("1.5", 2, 1500),
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn order() {
+    fn orders_by_amount() {
         for (a, b, want) in [
             ("1", "1000m", Ordering::Equal),
             ("1Ki", "1024", Ordering::Equal),
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn sums() {
+    fn adds_and_subtracts() {
         for (a, b, sum, difference) in [
             ("1", "500m", "1500m", "500m"),
             ("0", "1Gi", "1Gi", "-1Gi"),

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order() {
+    fn orders_like_blang_semver() {
         let ascending = [
             "0.0.0",
             "1.0.0-1",
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn tolerance() {
+    fn parses_tolerantly_like_blang_semver() {
         for (text, want) in
             [("v1.2", Some("1.2.0")), ("1", Some("1.0.0")), ("01.002.3-a", Some("1.2.3-a")), ("1.x", None)]
         {

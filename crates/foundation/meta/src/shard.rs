@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes() {
+    fn hashes_with_fnv1a() {
         for (text, want) in
             [("", 0xcbf2_9ce4_8422_2325), ("a", 0xaf63_dc4c_8601_ec8c), ("foobar", 0x8594_4171_f739_67e8)]
         {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn halves() {
+    fn selects_by_hash_range() {
         let half = |start, end| ShardSelector { key: ShardKey::Uid, ranges: vec![ShardRange { start, end }] };
         let (low, high) = (half(0, 1 << 63), half(1 << 63, 1 << 64));
         assert_eq!((low.selects("a"), high.selects("a")), (false, true));

@@ -12,7 +12,7 @@ pub use self::reason::StatusReason;
 use crate::{FieldError, FieldErrorType, FieldErrors, GroupKind, GroupResource, aggregate};
 
 /// Returns the errors that a refusal lists.
-fn told(errors: &FieldErrors) -> &[FieldError] {
+fn listed_errors(errors: &FieldErrors) -> &[FieldError] {
     let mut bytes = 0;
     let fits = |error: &FieldError| {
         bytes += error.field.as_str().len() + error.body().len();
@@ -34,7 +34,7 @@ pub struct Status {
     details: Option<Box<StatusDetails>>,
     /// `metadata.continue`: the token with which an expired list can be continued.
     continue_token: String,
-    tells_code: bool,
+    has_code: bool,
     /// The further members of another server's Status.
     foreign: Option<Box<ForeignStatus>>,
 }
@@ -49,7 +49,7 @@ impl Status {
             details: Some(Box::new(details)),
             continue_token: String::new(),
             // Deletes leave the code of their success unset, and Go omits the zero value.
-            tells_code: false,
+            has_code: false,
             foreign: None,
         }
     }
@@ -62,7 +62,7 @@ impl Status {
             message: String::new(),
             details: None,
             continue_token: String::new(),
-            tells_code: true,
+            has_code: true,
             foreign: None,
         }
     }
@@ -117,7 +117,7 @@ impl Status {
     }
 
     /// The refusal of another server, passed on unchanged.
-    pub fn forbidden_elsewhere(message: impl Into<String>) -> Self {
+    pub fn forbidden_remote(message: impl Into<String>) -> Self {
         Self::plain(StatusReason::Forbidden, 403, message)
     }
 
@@ -151,14 +151,14 @@ impl Status {
     /// Go lists all errors, however many there are. Here the number and size of the listed errors are limited, and a
     /// last sentence and cause say that there are more.
     pub fn invalid(kind: &GroupKind, name: &str, errors: &FieldErrors) -> Self {
-        let told = told(errors);
-        let cut = told.len() < errors.len();
+        let listed = listed_errors(errors);
+        let cut = listed.len() < errors.len();
         let mut message = format!("{kind} {name:?} is invalid");
-        if !told.is_empty() {
+        if !listed.is_empty() {
             message.push_str(": ");
-            message.push_str(&aggregate(told));
+            message.push_str(&aggregate(listed));
         }
-        let mut causes: Vec<StatusCause> = told
+        let mut causes: Vec<StatusCause> = listed
             .iter()
             .map(|e| StatusCause {
                 reason: e.kind.reason().to_owned(),
@@ -167,7 +167,7 @@ impl Status {
             })
             .collect();
         if cut {
-            let more = format!("too many errors: only the first {} are shown", told.len());
+            let more = format!("too many errors: only the first {} are shown", listed.len());
             message.push_str("; ");
             message.push_str(&more);
             causes.push(StatusCause {
@@ -369,7 +369,7 @@ impl Status {
     /// Includes the code in the JSON of a success, which most successes omit.
     #[must_use]
     pub fn with_code(self) -> Self {
-        Self { tells_code: true, ..self }
+        Self { has_code: true, ..self }
     }
 
     pub fn is_success(&self) -> bool {
@@ -443,7 +443,7 @@ impl Status {
             out.push_str(",\"details\":");
             details.write_json(&mut out, &quoted);
         }
-        if self.tells_code {
+        if self.has_code {
             out.push_str(&format!(",\"code\":{}", foreign.map_or(i32::from(self.code), |foreign| foreign.code)));
         }
         out.push('}');
@@ -457,7 +457,7 @@ impl Status {
             message: message.into(),
             details: None,
             continue_token: String::new(),
-            tells_code: true,
+            has_code: true,
             foreign: None,
         }
     }
@@ -478,7 +478,7 @@ mod tests {
     use crate::{FieldError, FieldPath};
 
     #[test]
-    fn documents() {
+    fn encodes_statuses_like_kube_apiserver() {
         let pods = GroupResource::new("", "pods");
         for (status, want) in [
             (
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_tells_each_error_once() {
+    fn invalid_lists_equal_errors_once() {
         let error = FieldError::required(&FieldPath::new("spec"), "");
         let kind = GroupKind::new("apps", "Deployment");
         let status = Status::invalid(&kind, "web", &[error.clone(), error.clone()].into());
@@ -518,12 +518,12 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_bounded_and_say_so() {
+    fn limits_the_listed_errors_and_reports_the_rest() {
         let kind = GroupKind::new("networking.k8s.io", "NetworkPolicy");
         let many = |count, detail: &str| -> FieldErrors {
             (0..count).map(|i| FieldError::required(&FieldPath::new("spec").index(i), detail)).collect()
         };
-        for (errors, told) in [
+        for (errors, listed) in [
             (many(FieldErrors::SHOWN, ""), None),
             (many(FieldErrors::SHOWN + 1, ""), Some(FieldErrors::SHOWN)),
             (many(1_000_000, ""), Some(FieldErrors::SHOWN)),
@@ -532,13 +532,13 @@ mod tests {
         ] {
             let status = Status::invalid(&kind, "web", &errors);
             let causes = status.details().map_or(&[][..], |details| &details.causes);
-            match told {
+            match listed {
                 None => assert_eq!(causes.len(), errors.len()),
-                Some(told) => {
-                    let more = format!("too many errors: only the first {told} are shown");
-                    assert!(status.message().ends_with(&format!("]; {more}")), "{told}");
+                Some(listed) => {
+                    let more = format!("too many errors: only the first {listed} are shown");
+                    assert!(status.message().ends_with(&format!("]; {more}")), "{listed}");
                     let last = causes.last().map(|cause| (cause.reason.as_str(), cause.message.as_str()));
-                    assert_eq!((causes.len(), last), (told + 1, Some(("FieldValueTooMany", more.as_str()))));
+                    assert_eq!((causes.len(), last), (listed + 1, Some(("FieldValueTooMany", more.as_str()))));
                 }
             }
             assert!(status.to_json().len() < 1 << 20, "{}", status.to_json().len());

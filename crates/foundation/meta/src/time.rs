@@ -141,14 +141,14 @@ fn digits(year: i64, month: i64, day: i64, of_day: i64) -> Option<[u8; 19]> {
 }
 
 /// The error of an element of a layout.
-enum Bad {
+enum ElementError {
     /// The text does not have the form of the element.
     Shape,
     /// The text has the form, but its value is out of range.
     Range(&'static str),
 }
 
-impl From<()> for Bad {
+impl From<()> for ElementError {
     fn from((): ()) -> Self {
         Self::Shape
     }
@@ -166,13 +166,13 @@ fn parse(text: &str, layout: &'static str, micro: bool) -> Result<Time, ParseTim
             quote(element.as_bytes())
         ))
     };
-    let told = |why: String| ParseTimeError(format!("parsing time {}: {why}", quote(bytes)));
+    let invalid = |why: String| ParseTimeError(format!("parsing time {}: {why}", quote(bytes)));
     let mut rest = bytes;
-    let mut element = |name: &'static str, read: &mut dyn FnMut(&mut &[u8]) -> Result<(), Bad>| {
+    let mut element = |name: &'static str, read: &mut dyn FnMut(&mut &[u8]) -> Result<(), ElementError>| {
         let hold = rest;
-        read(&mut rest).map_err(|bad| match bad {
-            Bad::Shape => fail(name, hold),
-            Bad::Range(what) => told(format!("{what} out of range")),
+        read(&mut rest).map_err(|error| match error {
+            ElementError::Shape => fail(name, hold),
+            ElementError::Range(what) => invalid(format!("{what} out of range")),
         })
     };
 
@@ -180,7 +180,7 @@ fn parse(text: &str, layout: &'static str, micro: bool) -> Result<Time, ParseTim
     let (mut nanos, mut offset) = (0u32, 0i64);
     element("2006", &mut |rest| {
         if rest.len() < 4 || !rest[0].is_ascii_digit() {
-            return Err(Bad::Shape);
+            return Err(ElementError::Shape);
         }
         year = atoi(&rest[..4])?;
         *rest = &rest[4..];
@@ -189,7 +189,7 @@ fn parse(text: &str, layout: &'static str, micro: bool) -> Result<Time, ParseTim
     element("-", &mut |rest| literal(rest, b'-'))?;
     element("01", &mut |rest| {
         month = number(rest, true)?;
-        if (1..=12).contains(&month) { Ok(()) } else { Err(Bad::Range("month")) }
+        if (1..=12).contains(&month) { Ok(()) } else { Err(ElementError::Range("month")) }
     })?;
     element("-", &mut |rest| literal(rest, b'-'))?;
     element("02", &mut |rest| {
@@ -199,18 +199,18 @@ fn parse(text: &str, layout: &'static str, micro: bool) -> Result<Time, ParseTim
     element("T", &mut |rest| literal(rest, b'T'))?;
     element("15", &mut |rest| {
         hour = number(rest, false)?;
-        if hour < 24 { Ok(()) } else { Err(Bad::Range("hour")) }
+        if hour < 24 { Ok(()) } else { Err(ElementError::Range("hour")) }
     })?;
     element(":", &mut |rest| literal(rest, b':'))?;
     element("04", &mut |rest| {
         minute = number(rest, true)?;
-        if minute < 60 { Ok(()) } else { Err(Bad::Range("minute")) }
+        if minute < 60 { Ok(()) } else { Err(ElementError::Range("minute")) }
     })?;
     element(":", &mut |rest| literal(rest, b':'))?;
     element("05", &mut |rest| {
         second = number(rest, true)?;
         if second >= 60 {
-            return Err(Bad::Range("second"));
+            return Err(ElementError::Range("second"));
         }
         // A fraction is parsed even if the layout has none.
         if !micro && rest.len() >= 2 && matches!(rest[0], b'.' | b',') && rest[1].is_ascii_digit() {
@@ -223,7 +223,7 @@ fn parse(text: &str, layout: &'static str, micro: bool) -> Result<Time, ParseTim
     if micro {
         element(".000000", &mut |rest| {
             if rest.len() < 7 {
-                return Err(Bad::Shape);
+                return Err(ElementError::Shape);
             }
             nanos = fraction(&rest[..7])?;
             *rest = &rest[7..];
@@ -235,22 +235,22 @@ fn parse(text: &str, layout: &'static str, micro: bool) -> Result<Time, ParseTim
         Ok(())
     })?;
     if !rest.is_empty() {
-        return Err(told(format!("extra text: {}", quote(rest))));
+        return Err(invalid(format!("extra text: {}", quote(rest))));
     }
     if day < 1 || day > days_in(month, year) {
-        return Err(told("day out of range".to_owned()));
+        return Err(invalid("day out of range".to_owned()));
     }
     let seconds = days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset;
     Ok(Time { seconds, nanos })
 }
 
-fn literal(rest: &mut &[u8], byte: u8) -> Result<(), Bad> {
+fn literal(rest: &mut &[u8], byte: u8) -> Result<(), ElementError> {
     match rest.split_first() {
         Some((first, tail)) if *first == byte => {
             *rest = tail;
             Ok(())
         }
-        _ => Err(Bad::Shape),
+        _ => Err(ElementError::Shape),
     }
 }
 
@@ -285,32 +285,32 @@ fn atoi(text: &[u8]) -> Result<i64, ()> {
 }
 
 /// Parses `.123` to nanoseconds; digits after the ninth are dropped.
-fn fraction(text: &[u8]) -> Result<u32, Bad> {
+fn fraction(text: &[u8]) -> Result<u32, ElementError> {
     if !matches!(text[0], b'.' | b',') {
-        return Err(Bad::Shape);
+        return Err(ElementError::Shape);
     }
     let digits = &text[1..text.len().min(10)];
     let value = atoi(digits)?;
     let scale = 10i64.pow(9 - digits.len() as u32);
-    u32::try_from(value * scale).map_err(|_| Bad::Range("fractional second"))
+    u32::try_from(value * scale).map_err(|_| ElementError::Range("fractional second"))
 }
 
 /// Parses `Z` or `+01:00` to seconds east of UTC.
-fn zone(rest: &mut &[u8]) -> Result<i64, Bad> {
+fn zone(rest: &mut &[u8]) -> Result<i64, ElementError> {
     if rest.first() == Some(&b'Z') {
         *rest = &rest[1..];
         return Ok(0);
     }
     if rest.len() < 6 || rest[3] != b':' {
-        return Err(Bad::Shape);
+        return Err(ElementError::Shape);
     }
     let hours = number(&mut &rest[1..3], true);
     let minutes = hours.and_then(|_| number(&mut &rest[4..6], true));
     if hours.is_ok_and(|h| h > 24) {
-        return Err(Bad::Range("time zone offset hour"));
+        return Err(ElementError::Range("time zone offset hour"));
     }
     if minutes.is_ok_and(|m| m > 60) {
-        return Err(Bad::Range("time zone offset minute"));
+        return Err(ElementError::Range("time zone offset minute"));
     }
     let offset = hours? * 3600 + minutes? * 60;
     let sign = rest[0];
@@ -318,7 +318,7 @@ fn zone(rest: &mut &[u8]) -> Result<i64, Bad> {
     match sign {
         b'+' => Ok(offset),
         b'-' => Ok(-offset),
-        _ => Err(Bad::Shape),
+        _ => Err(ElementError::Shape),
     }
 }
 
@@ -376,7 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds() {
+    fn parses_rfc3339_like_go() {
         for (text, want) in [
             ("2024-02-29T12:34:56Z", Ok("2024-02-29T12:34:56Z")),
             ("2024-02-29T12:34:56.789Z", Ok("2024-02-29T12:34:56Z")),
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn micros() {
+    fn parses_micro_times_like_go() {
         for (text, want) in [
             ("2024-02-29T12:34:56.123456Z", Ok("2024-02-29T12:34:56.123456Z")),
             ("2024-02-29T12:34:56.000000+01:00", Ok("2024-02-29T11:34:56.000000Z")),
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn calendar() {
+    fn converts_dates_both_ways() {
         for day in (-800_000..3_000_000).step_by(97) {
             let (year, month, of_month) = civil(day);
             assert_eq!(days(year, month, of_month), day);

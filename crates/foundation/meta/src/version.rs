@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn preferred_first() {
+    fn orders_versions_by_preference() {
         let mut versions =
             ["foo10", "v1", "v11alpha2", "v10", "v3beta1", "foo1", "v2", "v12alpha1", "v11beta2", "v1beta", "v03"];
         versions.sort_by(|a, b| compare_kube_versions(b, a));

@@ -114,7 +114,7 @@ mod tests {
     use crate::text;
 
     #[test]
-    fn collectors_add_metrics() {
+    fn collectors_return_computed_metrics() {
         let gauge = ComputedGauge::new("load", "Of now.", &["zone", "level"]).unwrap();
         let histogram = ComputedHistogram::new("loads", "Until now.", &["level"]).unwrap();
         let mut loads = Histogram::default();

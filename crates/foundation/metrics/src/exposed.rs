@@ -72,18 +72,18 @@ pub struct ExposedOptions {
 #[derive(Default)]
 pub struct Exposed {
     options: ExposedOptions,
-    unexpected: Mutex<Unexpected>,
+    unexpected: Mutex<UnexpectedValues>,
     /// True after a reset, which forgets how many metrics there are.
     reset: AtomicBool,
 }
 
 /// The number of observations with values that are not allowed.
 #[derive(Default)]
-struct Unexpected {
+struct UnexpectedValues {
     /// At the last read, by family.
-    lately: HashMap<String, u64>,
+    since_reset: HashMap<String, u64>,
     /// Before the last reset.
-    before: u64,
+    before_reset: u64,
 }
 
 impl Exposed {
@@ -95,7 +95,7 @@ impl Exposed {
     pub fn reset(&self) {
         self.reset.store(true, Ordering::Relaxed);
         let mut unexpected = self.unexpected.lock();
-        unexpected.before += std::mem::take(&mut unexpected.lately).values().sum::<u64>();
+        unexpected.before_reset += std::mem::take(&mut unexpected.since_reset).values().sum::<u64>();
     }
 
     /// Returns the families, sorted by name, with further ones that count the changes.
@@ -115,7 +115,7 @@ impl Exposed {
         }
         self.limit(&mut families, &mut natives);
         families.retain(|name, _| !self.options.disabled.contains(name));
-        for family in self.told(&families) {
+        for family in self.meta_families(&families) {
             families.insert(family.name().to_owned(), family);
         }
         families.retain(|name, _| !self.options.disabled.contains(name));
@@ -167,15 +167,15 @@ impl Exposed {
             if !kept_natives.is_empty() {
                 natives.insert(name.clone(), kept_natives);
             }
-            self.unexpected.lock().lately.insert(name.clone(), counted);
+            self.unexpected.lock().since_reset.insert(name.clone(), counted);
         }
     }
 
     /// Returns the families about families.
-    fn told(&self, families: &BTreeMap<String, MetricFamily>) -> Vec<MetricFamily> {
+    fn meta_families(&self, families: &BTreeMap<String, MetricFamily>) -> Vec<MetricFamily> {
         let unexpected = {
             let unexpected = self.unexpected.lock();
-            unexpected.before + unexpected.lately.values().sum::<u64>()
+            unexpected.before_reset + unexpected.since_reset.values().sum::<u64>()
         };
         let hidden = if self.options.show_hidden { 0 } else { HIDDEN.len() };
         let mut by_kind: BTreeMap<(String, String), usize> = BTreeMap::new();
@@ -193,7 +193,7 @@ impl Exposed {
                 )
             })
             .collect();
-        let mut told = vec![
+        let mut families = vec![
             counter(
                 "cardinality_enforcement_unexpected_categorizations_total",
                 "[ALPHA] The count of unexpected categorizations during cardinality enforcement.",
@@ -212,9 +212,9 @@ impl Exposed {
         ];
         if !self.reset.load(Ordering::Relaxed) {
             let help = "[BETA] The count of registered metrics broken by stability level and deprecation version.";
-            told.push(counter("registered_metrics_total", help, registered));
+            families.push(counter("registered_metrics_total", help, registered));
         }
-        told
+        families
     }
 }
 
@@ -331,11 +331,11 @@ mod tests {
     }
 
     fn has(text: &str, line: &str) {
-        assert!(text.lines().any(|told| told == line), "{line}\n{text}");
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
 
     #[test]
-    fn nothing_is_asked_for() {
+    fn exposes_all_but_hidden_families_by_default() {
         let text = shown(ExposedOptions::default());
         has(&text, "requests{code=\"409\",verb=\"PUT\"} 1");
         has(&text, "registered_metrics_total{deprecated_version=\"\",stability_level=\"BETA\"} 1");
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn values_off_the_list_are_one() {
+    fn merges_label_values_that_are_not_allowed() {
         let values = |values: &[&str]| values.iter().map(ToString::to_string).collect::<HashSet<_>>();
         let verbs = HashMap::from([("verb".to_owned(), values(&["GET"]))]);
         let allowed = HashMap::from([
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn disabled_is_more_than_hidden() {
+    fn disabling_takes_precedence_over_showing_hidden_families() {
         let text = shown(ExposedOptions { show_hidden: true, ..ExposedOptions::default() });
         has(&text, "apiserver_request_slo_duration_seconds_count{verb=\"GET\"} 1");
         has(&text, "registered_metrics_total{deprecated_version=\"1.27.0\",stability_level=\"ALPHA\"} 1");

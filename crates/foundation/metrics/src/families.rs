@@ -319,13 +319,13 @@ mod tests {
     }
 
     families! {
-        struct OfInvalidBuckets {
+        struct WithInvalidBuckets {
             histogram: LoneHistogram = "histogram_seconds" buckets [2.0, 1.0], "Has buckets in the wrong order.";
         }
     }
 
     families! {
-        struct OfInvalidLabels {
+        struct WithInvalidLabels {
             counters: IntCounterVec = "counters_total" by ["code", "code"], "Counts by one label twice.";
         }
     }
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_forgets_all_series_with_labels() {
+    fn reset_drops_all_series_with_labels() {
         let all = All::build().expect("valid families");
         all.counter.inc();
         all.counters.with_label_values(&["get", "200"]).inc_by(3);
@@ -424,12 +424,12 @@ mod tests {
 
     #[test]
     fn rejects_invalid_buckets_and_labels() {
-        assert!(OfInvalidBuckets::build().is_err());
-        assert!(OfInvalidLabels::build().is_err());
+        assert!(WithInvalidBuckets::build().is_err());
+        assert!(WithInvalidLabels::build().is_err());
     }
 
     #[test]
-    fn names_are_those_of_prometheus() {
+    fn accepts_only_prometheus_names() {
         for (name, is_family, is_label) in [
             ("a", true, true),
             ("_a9", true, true),

@@ -23,7 +23,7 @@ struct Shared {
     bounds: Vec<f64>,
     labels: Vec<String>,
     /// Set if a registry with native histograms has the family.
-    native: OnceLock<RwLock<HashMap<Vec<String>, Arc<Both>>>>,
+    native: OnceLock<RwLock<HashMap<Vec<String>, Arc<DualHistogram>>>>,
 }
 
 /// One histogram of a family.
@@ -33,7 +33,7 @@ pub struct Histogram(Kind);
 #[derive(Clone, Debug)]
 enum Kind {
     Classic(prometheus::Histogram),
-    Both(Arc<Both>),
+    Dual(Arc<DualHistogram>),
 }
 
 /// A family without labels, which is one histogram. A reset does not concern it.
@@ -45,7 +45,7 @@ pub struct LoneHistogram {
 
 /// A histogram that is counted in both ways. One lock lets every reader see the same observations in both.
 #[derive(Debug)]
-struct Both {
+struct DualHistogram {
     created: SystemTime,
     bounds: Vec<f64>,
     counts: Mutex<Counts>,
@@ -108,21 +108,21 @@ impl HistogramVec {
         assert_eq!(values.len(), self.0.labels.len(), "one value for each label");
         let values: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
         if let Some(found) = all.read().get(&values) {
-            return Histogram(Kind::Both(Arc::clone(found)));
+            return Histogram(Kind::Dual(Arc::clone(found)));
         }
         let mut all = all.write();
-        let histogram = all.entry(values).or_insert_with(|| Arc::new(Both::new(&self.0.bounds)));
-        Histogram(Kind::Both(Arc::clone(histogram)))
+        let histogram = all.entry(values).or_insert_with(|| Arc::new(DualHistogram::new(&self.0.bounds)));
+        Histogram(Kind::Dual(Arc::clone(histogram)))
     }
 
-    fn gather_both(&self) -> Option<(MetricFamily, Vec<Native>)> {
+    fn gather_dual(&self) -> Option<(MetricFamily, Vec<Native>)> {
         let all: Vec<_> = {
             let all = self.0.native.get()?.read();
             all.iter().map(|(values, histogram)| (values.clone(), Arc::clone(histogram))).collect()
         };
         let desc = self.desc();
         let desc = desc.first()?;
-        let mut told: Vec<(Metric, Native)> = all
+        let mut metrics: Vec<(Metric, Native)> = all
             .into_iter()
             .map(|(values, histogram)| {
                 let pairs = self.0.labels.iter().zip(&values).map(|(name, value)| pair(name, value));
@@ -135,11 +135,11 @@ impl HistogramVec {
             })
             .collect();
         // As registries sort them.
-        told.sort_by(|(one, _), (other, _)| {
+        metrics.sort_by(|(one, _), (other, _)| {
             let values = |metric: &Metric| metric.get_label().iter().map(|l| l.value().to_owned()).collect::<Vec<_>>();
             values(one).cmp(&values(other))
         });
-        let (metrics, natives) = told.into_iter().unzip();
+        let (metrics, natives) = metrics.into_iter().unzip();
         let mut family = MetricFamily::default();
         family.set_name(desc.fq_name.clone());
         family.set_help(desc.help.clone());
@@ -155,7 +155,7 @@ impl Collector for HistogramVec {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        self.gather_both().map_or_else(|| self.0.classic.collect(), |(family, _)| vec![family])
+        self.gather_dual().map_or_else(|| self.0.classic.collect(), |(family, _)| vec![family])
     }
 }
 
@@ -172,7 +172,7 @@ impl Family for HistogramVec {
     }
 
     fn gather_native(&self) -> Option<(MetricFamily, Vec<Native>)> {
-        self.gather_both()
+        self.gather_dual()
     }
 }
 
@@ -182,21 +182,21 @@ impl Histogram {
     pub fn observe(&self, value: f64) {
         match &self.0 {
             Kind::Classic(histogram) => histogram.observe(value),
-            Kind::Both(both) => both.observe(value),
+            Kind::Dual(dual) => dual.observe(value),
         }
     }
 
     pub fn get_sample_count(&self) -> u64 {
         match &self.0 {
             Kind::Classic(histogram) => histogram.get_sample_count(),
-            Kind::Both(both) => both.counts.lock().count,
+            Kind::Dual(dual) => dual.counts.lock().count,
         }
     }
 
     pub fn get_sample_sum(&self) -> f64 {
         match &self.0 {
             Kind::Classic(histogram) => histogram.get_sample_sum(),
-            Kind::Both(both) => both.counts.lock().sum,
+            Kind::Dual(dual) => dual.counts.lock().sum,
         }
     }
 }
@@ -245,7 +245,7 @@ impl Family for LoneHistogram {
 
 // === impl Both ===
 
-impl Both {
+impl DualHistogram {
     fn new(bounds: &[f64]) -> Self {
         let counts = Counts { buckets: vec![0; bounds.len()], ..Counts::default() };
         Self { created: SystemTime::now(), bounds: bounds.to_vec(), counts: Mutex::new(counts) }
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_have_the_same_text() {
+    fn classic_and_native_registries_have_the_same_text() {
         let (classic, native) = (Registry::new(), Registry::with_native_histograms());
         let (_, (family, _)) = (counted(&classic), counted(&native));
         assert_eq!(text(&classic.gather()), text(&native.gather()));
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn resets_concern_families_with_labels() {
+    fn resets_only_families_with_labels() {
         for registry in [Registry::new(), Registry::with_native_histograms()] {
             let (_family, _lone) = counted(&registry);
             registry.reset();

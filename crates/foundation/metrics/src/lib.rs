@@ -1,14 +1,14 @@
 //! Registration of metric families. Each part of the server has its own families, all in one registry.
 
+mod cached_series;
 mod computed;
 mod exposed;
 mod families;
-mod held;
 mod histogram;
 mod native;
 mod protobuf;
-mod rebased;
 mod registry;
+mod resettable;
 mod summary;
 mod text;
 mod workqueue;
@@ -17,10 +17,10 @@ mod workqueue;
 #[doc(hidden)]
 pub use prometheus;
 
+pub use cached_series::{Held, Labelled, Series};
 pub use computed::{ComputedGauge, ComputedHistogram};
 pub use exposed::{Exposed, ExposedOptions, pair};
 pub use families::{Describe, check_names};
-pub use held::{Held, Labelled, Series};
 pub use histogram::{Histogram, HistogramVec, LoneHistogram, Native};
 pub use protobuf::delimited;
 pub use registry::{Family, Gathered, Registry, keep};

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// Each power of two has 2 to this power buckets: the widest that grow by no more than a tenth.
 const SCHEMA: i32 = 3;
 /// Above this number of buckets, each two neighbours become one.
-const MOST_BUCKETS: usize = 160;
+const MAX_BUCKETS: usize = 160;
 /// Buckets of the lowest resolution are each as wide as sixteen powers of two.
 const LOWEST_SCHEMA: i32 = -4;
 /// Values up to this distance from zero are zeros: 2^-128.
@@ -60,7 +60,7 @@ impl Sparse {
         let key = key(value.abs(), self.schema);
         let side = if value > 0.0 { &mut self.positive } else { &mut self.negative };
         *side.entry(key).or_default() += 1;
-        if self.positive.len() + self.negative.len() > MOST_BUCKETS {
+        if self.positive.len() + self.negative.len() > MAX_BUCKETS {
             self.widen();
         }
     }
@@ -85,7 +85,7 @@ impl Sparse {
                 *side.entry(key).or_default() += count;
             }
         }
-        while self.positive.len() + self.negative.len() > MOST_BUCKETS && self.schema > LOWEST_SCHEMA {
+        while self.positive.len() + self.negative.len() > MAX_BUCKETS && self.schema > LOWEST_SCHEMA {
             self.widen();
         }
     }
@@ -147,10 +147,10 @@ pub(crate) fn spans(buckets: &Buckets) -> (Vec<Span>, Vec<i64>) {
         // The first bucket of a row has no gap before it.
         let zeros = if span.length == 0 { 0 } else { gap };
         let count = i64::try_from(*count).unwrap_or(i64::MAX);
-        for told in std::iter::repeat_n(0, zeros as usize).chain([count]) {
+        for value in std::iter::repeat_n(0, zeros as usize).chain([count]) {
             span.length += 1;
-            deltas.push(told - before);
-            before = told;
+            deltas.push(value - before);
+            before = value;
         }
         next = key + 1;
     }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_hold_their_values() {
+    fn assigns_values_to_their_buckets() {
         for schema in [3, 2, 1, 0, -1, -2, -3, -4] {
             for value in [1e-30, 0.001, 0.3, 0.49999, 0.5, 0.500001, 0.75, 1.0, 1.0001, 2.0, 3.0, 1024.0, 1e9, 7e200] {
                 let key = key(value, schema);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_signs_and_what_is_no_number() {
+    fn counts_zeros_and_signs_and_ignores_nan() {
         let mut sparse = Sparse::default();
         for value in [0.0, -0.0, 1e-40, f64::NAN, 1.0, -1.0, -1.0] {
             sparse.observe(value);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn many_buckets_become_wider() {
+    fn widens_buckets_beyond_the_limit() {
         let mut sparse = Sparse::default();
         for step in 0..161 {
             sparse.observe(upper_bound(step, 3) * 0.99);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_have_the_lower_resolution() {
+    fn adds_at_the_lower_resolution() {
         let mut one = Sparse::default();
         let mut other = Sparse { schema: 1, ..Sparse::default() };
         for value in [0.0, 0.3, 5.0, 6.0, -2.0] {
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn rows() {
+    fn encodes_buckets_as_spans_and_deltas() {
         let span = |offset, length| Span { offset, length };
         for (buckets, want) in [
             (vec![], (vec![], vec![])),

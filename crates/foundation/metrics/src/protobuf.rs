@@ -149,47 +149,52 @@ fn message(family: &proto::MetricFamily, natives: &[Native]) -> MetricFamily {
         name: Some(family.name().to_owned()),
         help: Some(family.help().to_owned()),
         kind: Some(kind as i32),
-        metrics: family.get_metric().iter().enumerate().map(|(at, told)| metric(told, kind, natives.get(at))).collect(),
+        metrics: family
+            .get_metric()
+            .iter()
+            .enumerate()
+            .map(|(at, source)| metric(source, kind, natives.get(at)))
+            .collect(),
     }
 }
 
-fn metric(told: &proto::Metric, kind: MetricType, native: Option<&Native>) -> Metric {
+fn metric(source: &proto::Metric, kind: MetricType, native: Option<&Native>) -> Metric {
     let label = |label: &proto::LabelPair| LabelPair {
         name: Some(label.name().to_owned()),
         value: Some(label.value().to_owned()),
     };
-    let mut metric = Metric { labels: told.get_label().iter().map(label).collect(), ..Metric::default() };
+    let mut metric = Metric { labels: source.get_label().iter().map(label).collect(), ..Metric::default() };
     match kind {
-        MetricType::Counter => metric.counter = Some(Number { value: Some(told.get_counter().get_value()) }),
-        MetricType::Gauge => metric.gauge = Some(Number { value: Some(told.get_gauge().get_value()) }),
+        MetricType::Counter => metric.counter = Some(Number { value: Some(source.get_counter().get_value()) }),
+        MetricType::Gauge => metric.gauge = Some(Number { value: Some(source.get_gauge().get_value()) }),
         // The server has no metrics without a type.
         MetricType::Untyped => {}
-        MetricType::Summary => metric.summary = Some(summary(told.get_summary())),
-        MetricType::Histogram => metric.histogram = Some(histogram(told.get_histogram(), native)),
+        MetricType::Summary => metric.summary = Some(summary(source.get_summary())),
+        MetricType::Histogram => metric.histogram = Some(histogram(source.get_histogram(), native)),
     }
     metric
 }
 
-fn summary(told: &proto::Summary) -> Summary {
+fn summary(source: &proto::Summary) -> Summary {
     let quantile =
         |quantile: &proto::Quantile| Quantile { quantile: Some(quantile.quantile()), value: Some(quantile.value()) };
     Summary {
-        count: Some(told.sample_count()),
-        sum: Some(told.sample_sum()),
-        quantiles: told.get_quantile().iter().map(quantile).collect(),
+        count: Some(source.sample_count()),
+        sum: Some(source.sample_sum()),
+        quantiles: source.get_quantile().iter().map(quantile).collect(),
     }
 }
 
 /// The bucket without a bound is not sent: it has all.
-fn histogram(told: &proto::Histogram, native: Option<&Native>) -> Histogram {
-    let buckets = told.get_bucket().iter().filter(|bucket| bucket.upper_bound() != f64::INFINITY);
+fn histogram(source: &proto::Histogram, native: Option<&Native>) -> Histogram {
+    let buckets = source.get_bucket().iter().filter(|bucket| bucket.upper_bound() != f64::INFINITY);
     let bucket = |bucket: &proto::Bucket| Bucket {
         cumulative_count: Some(bucket.cumulative_count()),
         upper_bound: Some(bucket.upper_bound()),
     };
     let mut histogram = Histogram {
-        count: Some(told.get_sample_count()),
-        sum: Some(told.get_sample_sum()),
+        count: Some(source.get_sample_count()),
+        sum: Some(source.get_sample_sum()),
         buckets: buckets.map(bucket).collect(),
         ..Histogram::default()
     };
@@ -223,7 +228,7 @@ mod tests {
     use crate::{HistogramVec, LoneHistogram, Registry, keep};
 
     #[test]
-    fn families_one_after_the_other() {
+    fn encodes_length_delimited_families() {
         let registry = Registry::new();
         let counters = IntCounterVec::new(Opts::new("a_total", "Of a."), &["l"]).unwrap();
         counters.with_label_values(&["x"]).inc_by(3);
@@ -253,15 +258,15 @@ mod tests {
     }
 
     #[test]
-    fn native_histograms() {
+    fn encodes_native_histograms() {
         let registry = Registry::with_native_histograms();
         let opts = HistogramOpts::new("c", "Of c.").buckets(vec![1.0, 2.0]);
         let family = keep(&registry, HistogramVec::new(opts, &["l"]).unwrap()).unwrap();
         family.with_label_values(&["a"]);
         [0.0, 1.0, 1.0, 1.05, 9.0].iter().for_each(|value| family.with_label_values(&["b"]).observe(*value));
         let bytes = delimited(&registry.gather_all());
-        let told = MetricFamily::decode_length_delimited(&bytes[..]).unwrap();
-        let histogram = |at: usize| told.metrics[at].histogram.as_ref().unwrap();
+        let source = MetricFamily::decode_length_delimited(&bytes[..]).unwrap();
+        let histogram = |at: usize| source.metrics[at].histogram.as_ref().unwrap();
         let (empty, used) = (histogram(0), histogram(1));
         assert_eq!((empty.schema, empty.zero_count, empty.zero_threshold), (Some(3), Some(0), Some(2_f64.powi(-128))));
         assert!(empty.positive_spans.is_empty() && empty.positive_deltas.is_empty());

@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 use prometheus::core::{Atomic, Collector, GenericCounter, GenericGauge, MetricVec, MetricVecBuilder};
 use prometheus::proto::MetricFamily;
 
-use crate::held;
+use crate::cached_series;
 use crate::histogram::Native;
-use crate::rebased::Rebased;
+use crate::resettable::ResettableCollector;
 
 /// A registry of families. Clones are the same registry.
 #[derive(Clone, Default)]
@@ -19,7 +19,7 @@ pub struct Registry(Arc<Inner>);
 struct Inner {
     families: prometheus::Registry,
     native: bool,
-    kept: Mutex<Vec<Box<dyn Kept>>>,
+    registered: Mutex<Vec<Box<dyn ErasedFamily>>>,
 }
 
 /// A family of metrics.
@@ -49,12 +49,12 @@ pub struct Gathered {
 ///
 /// Fails if the registry already has a family with this name.
 pub fn keep<F: Family>(registry: &Registry, family: F) -> Result<F, prometheus::Error> {
-    let Inner { families, native, kept } = &*registry.0;
+    let Inner { families, native, registered } = &*registry.0;
     if *native {
         family.become_native();
     }
     families.register(Box::new(family.clone()))?;
-    kept.lock().push(Box::new(family.clone()));
+    registered.lock().push(Box::new(family.clone()));
     Ok(family)
 }
 
@@ -75,7 +75,7 @@ impl Registry {
 
     /// Registers what reads counts from elsewhere, of which a reset forgets those with labels.
     pub fn register_counting(&self, collector: impl Collector + 'static) -> Result<(), prometheus::Error> {
-        keep(self, Rebased::new(collector)).map(drop)
+        keep(self, ResettableCollector::new(collector)).map(drop)
     }
 
     /// Returns true if histograms are native ones, too.
@@ -91,13 +91,13 @@ impl Registry {
     pub fn gather_all(&self) -> Gathered {
         let mut gathered = Gathered::from(self.gather());
         if self.0.native {
-            let kept = self.0.kept.lock();
-            let mut both: HashMap<String, _> = kept
+            let registered = self.0.registered.lock();
+            let mut both: HashMap<String, _> = registered
                 .iter()
                 .filter_map(|family| family.gather_native())
                 .map(|(family, natives)| (family.name().to_owned(), (family, natives)))
                 .collect();
-            drop(kept);
+            drop(registered);
             for family in &mut gathered.families {
                 if let Some((gathered_again, natives)) = both.remove(family.name()) {
                     gathered.natives.insert(family.name().to_owned(), natives);
@@ -110,8 +110,8 @@ impl Registry {
 
     /// Forgets the series of all families that have labels.
     pub fn reset(&self) {
-        self.0.kept.lock().iter().for_each(|family| family.reset());
-        held::count_reset();
+        self.0.registered.lock().iter().for_each(|family| family.reset());
+        cached_series::count_reset();
     }
 }
 
@@ -122,12 +122,12 @@ impl From<Vec<MetricFamily>> for Gathered {
 }
 
 /// A family, whatever it is.
-trait Kept: Send + Sync {
+trait ErasedFamily: Send + Sync {
     fn reset(&self);
     fn gather_native(&self) -> Option<(MetricFamily, Vec<Native>)>;
 }
 
-impl<F: Family> Kept for F {
+impl<F: Family> ErasedFamily for F {
     fn reset(&self) {
         Family::reset(self);
     }

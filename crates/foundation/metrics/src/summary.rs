@@ -37,7 +37,7 @@ pub struct SummaryVec {
 pub struct Summary {
     began: Instant,
     /// The number of durations in dropped ages.
-    forgotten: AtomicU64,
+    dropped: AtomicU64,
     sum_nanos: AtomicU64,
     /// The number of the current age.
     age: AtomicU64,
@@ -73,7 +73,7 @@ impl Summary {
     fn new(began: Instant) -> Self {
         Self {
             began,
-            forgotten: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
             sum_nanos: AtomicU64::new(0),
             age: AtomicU64::new(0),
             turning: Mutex::default(),
@@ -97,33 +97,33 @@ impl Summary {
             let _turning = self.turning.lock();
             let before = self.age.load(Relaxed);
             for passed in (before + 1..=age).take(AGES) {
-                if let Some(counts) = self.ages[place(passed)].get() {
-                    let forgotten: u64 = counts.iter().map(|count| u64::from(count.swap(0, Relaxed))).sum();
-                    self.forgotten.fetch_add(forgotten, Relaxed);
+                if let Some(counts) = self.ages[slot(passed)].get() {
+                    let dropped: u64 = counts.iter().map(|count| u64::from(count.swap(0, Relaxed))).sum();
+                    self.dropped.fetch_add(dropped, Relaxed);
                 }
             }
             self.age.fetch_max(age, Relaxed);
         }
-        place(age)
+        slot(age)
     }
 
     fn metric(&self, labels: Vec<LabelPair>, now: Instant) -> Metric {
         self.turn(now);
-        // The lock keeps counts from moving to `forgotten`, so that each counts exactly once.
+        // The lock keeps counts from moving to `dropped`, so that each counts exactly once.
         let _turning = self.turning.lock();
         let mut counts = vec![0u64; BUCKETS];
         for age in self.ages.iter().filter_map(OnceLock::get) {
             counts.iter_mut().zip(age).for_each(|(count, more)| *count += u64::from(more.load(Relaxed)));
         }
         let quantiles = QUANTILES.map(|quantile| {
-            let mut told = proto::Quantile::default();
-            told.set_quantile(quantile);
-            told.set_value(at_quantile(&counts, quantile));
-            told
+            let mut read = proto::Quantile::default();
+            read.set_quantile(quantile);
+            read.set_value(at_quantile(&counts, quantile));
+            read
         });
         let mut summary = proto::Summary::default();
         summary.set_quantile(quantiles.into());
-        summary.set_sample_count(self.forgotten.load(Relaxed) + counts.iter().sum::<u64>());
+        summary.set_sample_count(self.dropped.load(Relaxed) + counts.iter().sum::<u64>());
         summary.set_sample_sum(self.sum_nanos.load(Relaxed) as f64 / 1e9);
         let mut metric = Metric::from_label(labels);
         metric.set_summary(summary);
@@ -131,7 +131,7 @@ impl Summary {
     }
 }
 
-fn place(age: u64) -> usize {
+fn slot(age: u64) -> usize {
     (age % AGES as u64) as usize
 }
 
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_rise_and_are_narrow() {
+    fn buckets_are_ordered_and_narrow() {
         let mut before = None;
         for nanos in (0..5000).chain((13..42).flat_map(|power| [(1 << power) - 1, 1 << power, (1 << power) + 1])) {
             let found = bucket(nanos);
@@ -209,20 +209,20 @@ mod tests {
         }
     }
 
-    fn told(summary: &Summary, now: Instant) -> (u64, Vec<f64>) {
+    fn read(summary: &Summary, now: Instant) -> (u64, Vec<f64>) {
         let metric = summary.metric(Vec::new(), now);
         let summary = metric.get_summary();
         (summary.sample_count(), summary.get_quantile().iter().map(proto::Quantile::value).collect())
     }
 
     #[test]
-    fn quantiles_of_the_last_hours() {
+    fn drops_quantiles_after_five_hours() {
         let began = Instant::now();
         let summary = Summary::new(began);
         for millis in 1..=1000 {
             summary.observe(Duration::from_millis(millis), began);
         }
-        let (count, quantiles) = told(&summary, began);
+        let (count, quantiles) = read(&summary, began);
         assert_eq!(count, 1000);
         for (found, want) in quantiles.iter().zip([0.5, 0.9, 0.99]) {
             assert!((found - want).abs() < want / 32.0, "{found} {want}");
@@ -230,17 +230,17 @@ mod tests {
         // Older durations count in the total, but not in quantiles.
         let later = began + AGE * 3;
         summary.observe(Duration::from_secs(7), later);
-        assert!(told(&summary, later).1[1] < 1.0);
+        assert!(read(&summary, later).1[1] < 1.0);
         let later = began + AGE * 5;
-        assert!((told(&summary, later).1[0] - 7.0).abs() < 0.3);
+        assert!((read(&summary, later).1[0] - 7.0).abs() < 0.3);
         let much_later = began + AGE * 50;
-        let (count, quantiles) = told(&summary, much_later);
+        let (count, quantiles) = read(&summary, much_later);
         assert_eq!(count, 1001);
         assert!(quantiles.iter().all(|quantile| quantile.is_nan()));
     }
 
     #[test]
-    fn the_text_form() {
+    fn formats_summaries_as_text() {
         let registry = crate::Registry::new();
         let family = crate::keep(&registry, SummaryVec::new("a_summary", "What it is.", &["kind"]).unwrap()).unwrap();
         family.with_label_values(&["x"]).observe(Duration::from_nanos(20), Instant::now());

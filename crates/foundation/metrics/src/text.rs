@@ -50,12 +50,12 @@ impl Lines<'_> {
             MetricType::UNTYPED => {}
             MetricType::HISTOGRAM => {
                 let histogram = metric.get_histogram();
-                let (count, mut is_told) = (histogram.get_sample_count(), false);
+                let (count, mut has_infinity) = (histogram.get_sample_count(), false);
                 for bucket in histogram.get_bucket() {
-                    is_told |= bucket.upper_bound() == f64::INFINITY;
+                    has_infinity |= bucket.upper_bound() == f64::INFINITY;
                     self.line("_bucket", Some(("le", bucket.upper_bound())), as_float(bucket.cumulative_count()));
                 }
-                if !is_told {
+                if !has_infinity {
                     self.line("_bucket", Some(("le", f64::INFINITY)), as_float(count));
                 }
                 self.line("_sum", None, histogram.get_sample_sum());
@@ -143,7 +143,7 @@ mod tests {
     use crate::{HistogramVec, Registry, keep};
 
     #[test]
-    fn numbers_are_as_go_writes_them() {
+    fn formats_numbers_like_go() {
         for (n, want) in [
             (0.0, "0"),
             (1.0, "1"),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn all_else_is_as_the_library_writes_it() {
+    fn formats_everything_else_like_the_library() {
         let registry = Registry::new();
         let counters = IntCounterVec::new(Opts::new("counted", "A \\ and\na \"line\"."), &["one", "two"]).unwrap();
         counters.with_label_values(&["a\\b\n\"c\"", ""]).inc_by(7);

@@ -29,7 +29,7 @@ families! {
 
 families! {
     #[derive(Clone)]
-    struct BusyFamilies {
+    struct InProgressFamilies {
         unfinished: ComputedGauge = "workqueue_unfinished_work_seconds" by ["name"],
             "[BETA] How many seconds of work has done that is in progress and hasn't been observed by work_duration. Large \
              values indicate stuck threads. One can deduce the number of stuck threads by observing the rate at which this \
@@ -43,7 +43,7 @@ families! {
 #[derive(Clone)]
 pub struct WorkQueues {
     families: Families,
-    busy: Busy,
+    in_progress: InProgressCollector,
 }
 
 /// The metrics of one queue. Clones share them.
@@ -57,7 +57,7 @@ struct Counters {
     retries: IntCounter,
     queued: Histogram,
     worked: Histogram,
-    running: Arc<Mutex<Running>>,
+    in_progress: Arc<Mutex<ItemsInProgress>>,
 }
 
 /// An item that waits to be processed; dropping it takes it out of the queue.
@@ -77,7 +77,7 @@ pub struct WorkItem {
 
 /// The beginnings of the items that are processed, by ID.
 #[derive(Debug, Default)]
-struct Running {
+struct ItemsInProgress {
     next: u64,
     since: BTreeMap<u64, Instant>,
 }
@@ -87,20 +87,20 @@ struct Running {
 impl WorkQueues {
     /// Registers the families; fails if the registry already has their names.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let busy = Busy { families: BusyFamilies::build()?, queues: Arc::default() };
-        Ok(Self { families: Families::register(registry)?, busy: keep(registry, busy)? })
+        let in_progress = InProgressCollector { families: InProgressFamilies::build()?, queues: Arc::default() };
+        Ok(Self { families: Families::register(registry)?, in_progress: keep(registry, in_progress)? })
     }
 
     /// Returns the queue of this name, whose metrics exist from now on.
     pub fn queue(&self, name: &str) -> WorkQueue {
-        let running = self.busy.queues.lock().entry(name.to_owned()).or_default().clone();
+        let in_progress = self.in_progress.queues.lock().entry(name.to_owned()).or_default().clone();
         WorkQueue(Some(Arc::new(Counters {
             depth: self.families.depth.with_label_values(&[name]),
             adds: self.families.adds.with_label_values(&[name]),
             retries: self.families.retries.with_label_values(&[name]),
             queued: self.families.queued.with_label_values(&[name]),
             worked: self.families.worked.with_label_values(&[name]),
-            running,
+            in_progress,
         })))
     }
 }
@@ -146,10 +146,10 @@ impl QueuedItem {
         let id = counters.as_ref().map_or(0, |counters| {
             counters.depth.dec();
             counters.queued.observe(now.saturating_duration_since(self.since).as_secs_f64());
-            let mut running = counters.running.lock();
-            running.next += 1;
-            let id = running.next;
-            running.since.insert(id, now);
+            let mut in_progress = counters.in_progress.lock();
+            in_progress.next += 1;
+            let id = in_progress.next;
+            in_progress.since.insert(id, now);
             id
         });
         WorkItem { counters, id, since: now }
@@ -169,7 +169,7 @@ impl Drop for QueuedItem {
 impl Drop for WorkItem {
     fn drop(&mut self) {
         if let Some(counters) = &self.counters {
-            counters.running.lock().since.remove(&self.id);
+            counters.in_progress.lock().since.remove(&self.id);
             counters.worked.observe(self.since.elapsed().as_secs_f64());
         }
     }
@@ -177,25 +177,25 @@ impl Drop for WorkItem {
 
 /// The families of the work in progress, computed when they are read.
 #[derive(Clone)]
-struct Busy {
-    families: BusyFamilies,
-    queues: Arc<Mutex<BTreeMap<String, Arc<Mutex<Running>>>>>,
+struct InProgressCollector {
+    families: InProgressFamilies,
+    queues: Arc<Mutex<BTreeMap<String, Arc<Mutex<ItemsInProgress>>>>>,
 }
 
-impl Family for Busy {}
+impl Family for InProgressCollector {}
 
-impl Collector for Busy {
+impl Collector for InProgressCollector {
     fn desc(&self) -> Vec<&Desc> {
         self.families.desc()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         let (now, queues) = (Instant::now(), self.queues.lock().clone());
-        let BusyFamilies { unfinished, longest } = &self.families;
+        let InProgressFamilies { unfinished, longest } = &self.families;
         let (mut sums, mut longests) = (Vec::new(), Vec::new());
-        for (name, running) in &queues {
+        for (name, in_progress) in &queues {
             let (mut sum, mut most) = (0.0, 0.0_f64);
-            for since in running.lock().since.values() {
+            for since in in_progress.lock().since.values() {
                 let seconds = now.saturating_duration_since(*since).as_secs_f64();
                 sum += seconds;
                 most = most.max(seconds);
@@ -212,13 +212,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_item_on_its_way() {
+    fn counts_an_item_from_add_to_completion() {
         let registry = Registry::new();
         let queues = WorkQueues::register(&registry).unwrap();
         let queue = queues.queue("autoregister");
         let has = |line: &str| {
             let text = crate::text(&registry.gather());
-            assert!(text.lines().any(|told| told == line), "{line} in {text}");
+            assert!(text.lines().any(|found| found == line), "{line} in {text}");
         };
         has("workqueue_unfinished_work_seconds{name=\"autoregister\"} 0");
         has("workqueue_queue_duration_seconds_bucket{name=\"autoregister\",le=\"9.999999999999999e-06\"} 0");
@@ -228,8 +228,8 @@ mod tests {
         has("workqueue_depth{name=\"autoregister\"} 1");
         has("workqueue_queue_duration_seconds_count{name=\"autoregister\"} 1");
         has("workqueue_work_duration_seconds_count{name=\"autoregister\"} 0");
-        let busy = queues.busy.collect();
-        assert!(busy.iter().all(|family| family.get_metric()[0].get_gauge().get_value() > 0.0));
+        let in_progress = queues.in_progress.collect();
+        assert!(in_progress.iter().all(|family| family.get_metric()[0].get_gauge().get_value() > 0.0));
         drop((work, waiting));
         queue.retry(1);
         for line in ["depth", "retries_total", "adds_total", "unfinished_work_seconds", "work_duration_seconds_count"]

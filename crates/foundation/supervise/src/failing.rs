@@ -11,27 +11,27 @@ use tokio::time::Instant;
 use super::{FAMILIES, FIRST_PAUSE, LONGEST_PAUSE, STABLE, message};
 
 /// The number of quick restarts in a row from which a task counts as failing.
-const OFTEN: u32 = 3;
+const FAILING_AFTER: u32 = 3;
 
 /// Tasks that have panicked, until they run stably or end.
-static UNSTABLE: Mutex<BTreeMap<u64, Unstable>> = Mutex::new(BTreeMap::new());
+static UNSTABLE: Mutex<BTreeMap<u64, UnstableTask>> = Mutex::new(BTreeMap::new());
 
-struct Unstable {
+struct UnstableTask {
     name: &'static str,
     /// The number of restarts in a row after which the task soon panicked again.
     restarts: u32,
     /// The time of the last start, or of the next one.
-    begun: Instant,
+    started: Instant,
 }
 
-fn unstable() -> MutexGuard<'static, BTreeMap<u64, Unstable>> {
+fn unstable() -> MutexGuard<'static, BTreeMap<u64, UnstableTask>> {
     UNSTABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the names of tasks that are restarted repeatedly: their work does not progress although they are supervised.
 /// A task that has run for a minute no longer counts.
 pub fn failing() -> Vec<&'static str> {
-    let often = |task: &&Unstable| task.restarts >= OFTEN && task.begun.elapsed() < STABLE;
+    let often = |task: &&UnstableTask| task.restarts >= FAILING_AFTER && task.started.elapsed() < STABLE;
     let mut names: Vec<_> = unstable().values().filter(often).map(|task| task.name).collect();
     names.sort_unstable();
     names.dedup();
@@ -51,29 +51,29 @@ pub fn running() -> Vec<(&'static str, usize)> {
 }
 
 /// The starts of one task, which are counted until the value is dropped.
-pub(super) struct Beginnings {
+pub(super) struct TaskStarts {
     id: u64,
     name: &'static str,
-    begun: Instant,
+    started: Instant,
     pause: Duration,
     restarts: u32,
 }
 
-impl Beginnings {
+impl TaskStarts {
     pub(super) fn new(name: &'static str) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         *counts().entry(name).or_default() += 1;
-        Self { id, name, begun: Instant::now(), pause: FIRST_PAUSE, restarts: 0 }
+        Self { id, name, started: Instant::now(), pause: FIRST_PAUSE, restarts: 0 }
     }
 
     pub(super) fn begin(&mut self) {
-        self.begun = Instant::now();
+        self.started = Instant::now();
     }
 
     /// Records a panic; returns the pause before the next start.
     pub(super) fn failed(&mut self, panic: &(dyn Any + Send)) -> Duration {
-        if self.begun.elapsed() >= STABLE {
+        if self.started.elapsed() >= STABLE {
             (self.pause, self.restarts) = (FIRST_PAUSE, 0);
         }
         self.restarts += 1;
@@ -81,13 +81,13 @@ impl Beginnings {
         self.pause = (pause * 2).min(LONGEST_PAUSE);
         FAMILIES.restarts.with_label_values(&[self.name]).inc();
         tracing::error!(task = self.name, panic = message(panic), ?pause, "a task ended in a panic and is begun again");
-        let task = Unstable { name: self.name, restarts: self.restarts, begun: Instant::now() + pause };
+        let task = UnstableTask { name: self.name, restarts: self.restarts, started: Instant::now() + pause };
         unstable().insert(self.id, task);
         pause
     }
 }
 
-impl Drop for Beginnings {
+impl Drop for TaskStarts {
     fn drop(&mut self) {
         let mut counts = counts();
         if let Some(count) = counts.get_mut(self.name) {
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn tasks_are_counted_while_they_run() {
+    async fn counts_running_tasks() {
         let count = || running().iter().find(|(name, _)| *name == "counted").map(|(_, count)| *count);
         let begin = || super::super::supervise("counted", std::future::pending::<()>);
         let (mut one, mut two) = (Box::pin(begin()), Box::pin(begin()));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn often_is_told_until_the_task_goes_on() {
+    async fn reports_failing_tasks_until_they_are_stable() {
         let is_failing = || failing().contains(&"unstable");
         let mut times = 0;
         let task = tokio::spawn(super::super::supervise("unstable", move || {

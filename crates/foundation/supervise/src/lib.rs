@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use self::failing::Beginnings;
+use self::failing::TaskStarts;
 pub use self::failing::{failing, running};
 
 use binnacle_metrics::{Registry, families};
@@ -52,23 +52,23 @@ where
     F: FnMut() -> T,
     T: Future<Output = ()>,
 {
-    let mut beginnings = Beginnings::new(name);
+    let mut starts = TaskStarts::new(name);
     loop {
-        beginnings.begin();
+        starts.begin();
         // Creating the future may panic too.
         let task = AssertUnwindSafe(WorkBudget::background(name).run(Box::pin(async { begin().await })));
         let Err(panic) = task.catch_unwind().await else { return };
-        tokio::time::sleep(beginnings.failed(&*panic)).await;
+        tokio::time::sleep(starts.failed(&*panic)).await;
     }
 }
 
 /// Runs the work of a thread until it returns. After a panic it is restarted after a `pause`.
 pub fn supervise_blocking(name: &'static str, mut work: impl FnMut(), mut pause: impl FnMut(Duration)) {
-    let mut beginnings = Beginnings::new(name);
+    let mut starts = TaskStarts::new(name);
     loop {
-        beginnings.begin();
+        starts.begin();
         let Err(panic) = catch_unwind(AssertUnwindSafe(&mut work)) else { return };
-        pause(beginnings.failed(&*panic));
+        pause(starts.failed(&*panic));
     }
 }
 
@@ -83,8 +83,8 @@ mod tests {
     use tokio::time::Instant;
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_panics_is_begun_again() {
-        let begun = Instant::now();
+    async fn restarts_a_panicked_task_with_growing_pauses() {
+        let started = Instant::now();
         let mut times = 0;
         supervise("of a test", || {
             times += 1;
@@ -94,7 +94,7 @@ mod tests {
         .await;
         assert_eq!((times, restarts("of a test")), (12, 11));
         // 0.1 s, doubled eight times, and then the maximum.
-        let pauses = begun.elapsed();
+        let pauses = started.elapsed();
         assert!((100.0..130.0).contains(&pauses.as_secs_f64()), "{pauses:?}");
         let registry = Registry::new();
         register(&registry).unwrap();
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_panics_is_begun_again() {
+    fn restarts_panicked_blocking_work() {
         let (mut times, mut pauses) = (0, Vec::new());
         let work = || {
             times += 1;

@@ -103,7 +103,7 @@ pub(crate) struct Inner {
 }
 
 /// Memory that a request may use without taking it from the pool.
-const FREE: usize = 1 << 20;
+const FREE_MEMORY: usize = 1 << 20;
 
 impl WorkBudget {
     pub fn new(limits: WorkLimits) -> Self {
@@ -117,7 +117,7 @@ impl WorkBudget {
 
     /// Returns the budget of a task of the server itself.
     pub fn background(name: &'static str) -> Self {
-        let budget = Self::with(WorkLimits::NONE, None, Some(Arc::new(Task(name))));
+        let budget = Self::with(WorkLimits::NONE, None, Some(Arc::new(TaskName(name))));
         budget.set_caller(Caller { name: Text::new_static(name), is_system: true });
         budget
     }
@@ -213,8 +213,8 @@ impl WorkBudget {
             return Err(self.exceed(Exceeded::Memory(self.0.limits.memory)));
         }
         // Background work reads what is stored already: its memory is not a matter of requests.
-        if self.0.parent.is_none() && !self.is_endless() && total > FREE {
-            let more = (total - FREE).saturating_sub(self.0.pooled.load(Ordering::Relaxed));
+        if self.0.parent.is_none() && !self.is_endless() && total > FREE_MEMORY {
+            let more = (total - FREE_MEMORY).saturating_sub(self.0.pooled.load(Ordering::Relaxed));
             if more == 0 {
                 return self.check();
             }
@@ -292,9 +292,9 @@ impl Drop for Inner {
 }
 
 /// The subject of a background task.
-struct Task(&'static str);
+struct TaskName(&'static str);
 
-impl Describe for Task {
+impl Describe for TaskName {
     fn describe(&self) -> String {
         format!("task {:?}", self.0)
     }

@@ -14,14 +14,14 @@ const USERS: usize = 128 << 20;
 /// The bytes for all requests: for a large one of the system beside those of users, and for two while there are none.
 const TOTAL: usize = USERS + WorkLimits::REQUEST.memory;
 /// The part of one user: as much as one request.
-const SHARE: usize = WorkLimits::REQUEST.memory;
+const USER_LIMIT: usize = WorkLimits::REQUEST.memory;
 
 /// The bytes that are worth the time of giving free memory back to the system.
-const WORTHWHILE: usize = 16 << 20;
+const MIN_RETURN: usize = 16 << 20;
 /// The longest wait for memory that is being given back. It takes some tens of milliseconds, and more on a busy machine.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
-pub(crate) static POOL: Pool = Pool::new();
+pub(crate) static POOL: MemoryPool = MemoryPool::new();
 
 /// Waits until requests have released so much memory that the allocator should give it back to the system: it keeps what
 /// each thread freed for a while, and a request of much work runs on many threads. To be called again once it has.
@@ -32,11 +32,11 @@ pub async fn memory_released() {
 
 /// The bytes in use, in total and by caller.
 #[derive(Default)]
-struct Used {
+struct PoolUse {
     by_caller: HashMap<Text, usize>,
     /// The bytes of all callers, and those of users only.
-    all: Part,
-    users: Part,
+    all: Usage,
+    users: Usage,
     /// True if somebody gives memory back.
     returns: bool,
     /// The number of requests that wait for memory that is given back.
@@ -45,28 +45,28 @@ struct Used {
 
 /// The bytes of some callers.
 #[derive(Default)]
-struct Part {
+struct Usage {
     used: usize,
     /// The bytes that the allocator keeps of what requests have released.
-    kept: usize,
+    retained: usize,
     /// The part of them that is being given back.
-    returning: usize,
+    being_returned: usize,
 }
 
-impl Part {
-    fn release(&mut self, bytes: usize, is_kept: bool) {
+impl Usage {
+    fn release(&mut self, bytes: usize, is_retained: bool) {
         self.used = self.used.saturating_sub(bytes);
-        if is_kept {
-            self.kept += bytes;
+        if is_retained {
+            self.retained += bytes;
         }
     }
 
     fn returned(&mut self) {
-        self.kept -= std::mem::take(&mut self.returning);
+        self.retained -= std::mem::take(&mut self.being_returned);
     }
 
     fn begin_return(&mut self) {
-        self.returning = self.kept;
+        self.being_returned = self.retained;
     }
 
     fn is_too_full(&self, bytes: usize, limit: usize) -> bool {
@@ -74,12 +74,12 @@ impl Part {
     }
 
     fn has_to_wait(&self, bytes: usize, limit: usize) -> bool {
-        self.is_too_full(self.kept + bytes, limit)
+        self.is_too_full(self.retained + bytes, limit)
     }
 }
 
-pub(crate) struct Pool {
-    used: Mutex<Option<Used>>,
+pub(crate) struct MemoryPool {
+    used: Mutex<Option<PoolUse>>,
     /// Tells those that wait for memory that some was given back.
     returned: Condvar,
     /// Tells whoever gives memory back that there is something to do.
@@ -87,19 +87,19 @@ pub(crate) struct Pool {
 }
 
 /// The answer to a request for memory.
-enum Answer {
+enum Reservation {
     Granted,
     Refused(Exceeded),
     /// There will be enough when the allocator has given back what it keeps.
     Later(Exceeded),
 }
 
-impl Pool {
+impl MemoryPool {
     const fn new() -> Self {
         Self { used: Mutex::new(None), returned: Condvar::new(), much_released: Notify::const_new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Used>> {
+    fn lock(&self) -> MutexGuard<'_, Option<PoolUse>> {
         self.used.lock()
     }
 
@@ -110,9 +110,9 @@ impl Pool {
     pub(crate) fn reserve(&self, caller: &Caller, bytes: usize) -> Result<(), Exceeded> {
         let mut locked = self.lock();
         match locked.get_or_insert_default().take(caller, bytes) {
-            Answer::Granted => return Ok(()),
-            Answer::Refused(busy) => return Err(busy),
-            Answer::Later(_) => drop(locked),
+            Reservation::Granted => return Ok(()),
+            Reservation::Refused(busy) => return Err(busy),
+            Reservation::Later(_) => drop(locked),
         }
         crate::scope::away(|| self.reserve_later(caller, bytes))
     }
@@ -123,9 +123,9 @@ impl Pool {
         loop {
             let used = locked.get_or_insert_default();
             let busy = match used.take(caller, bytes) {
-                Answer::Granted => return Ok(()),
-                Answer::Refused(busy) => return Err(busy),
-                Answer::Later(busy) => busy,
+                Reservation::Granted => return Ok(()),
+                Reservation::Refused(busy) => return Err(busy),
+                Reservation::Later(busy) => busy,
             };
             used.waiting += 1;
             self.much_released.notify_one();
@@ -179,28 +179,28 @@ impl Pool {
     }
 }
 
-impl Used {
+impl PoolUse {
     fn is_worth_returning(&self) -> bool {
-        self.all.kept >= WORTHWHILE || (self.all.kept > 0 && self.waiting > 0)
+        self.all.retained >= MIN_RETURN || (self.all.retained > 0 && self.waiting > 0)
     }
 
-    fn take(&mut self, caller: &Caller, bytes: usize) -> Answer {
+    fn take(&mut self, caller: &Caller, bytes: usize) -> Reservation {
         let own = self.by_caller.get(&caller.name).copied().unwrap_or(0);
-        let share = if caller.is_system { TOTAL } else { SHARE };
+        let share = if caller.is_system { TOTAL } else { USER_LIMIT };
         let is_user = !caller.is_system;
         let users = &self.users;
         if own + bytes > share || self.all.is_too_full(bytes, TOTAL) || is_user && users.is_too_full(bytes, USERS) {
-            return Answer::Refused(Exceeded::Busy(share));
+            return Reservation::Refused(Exceeded::Busy(share));
         }
         if self.all.has_to_wait(bytes, TOTAL) || is_user && users.has_to_wait(bytes, USERS) {
-            return Answer::Later(Exceeded::Busy(share));
+            return Reservation::Later(Exceeded::Busy(share));
         }
         self.all.used += bytes;
         if is_user {
             self.users.used += bytes;
         }
         *self.by_caller.entry(caller.name.clone()).or_default() += bytes;
-        Answer::Granted
+        Reservation::Granted
     }
 }
 
@@ -213,27 +213,27 @@ mod tests {
     }
 
     #[test]
-    fn keeps_memory_for_others_and_for_the_system() {
-        let pool = Pool::new();
+    fn reserves_memory_for_other_users_and_the_system() {
+        let pool = MemoryPool::new();
         let (a, b, c, root) = (caller("a", false), caller("b", false), caller("c", false), caller("root", true));
-        assert_eq!(pool.reserve(&a, SHARE), Ok(()));
-        assert_eq!(pool.reserve(&a, 1), Err(Exceeded::Busy(SHARE)));
-        assert_eq!(pool.reserve(&b, USERS - SHARE), Ok(()));
-        assert_eq!(pool.reserve(&c, 1), Err(Exceeded::Busy(SHARE)));
+        assert_eq!(pool.reserve(&a, USER_LIMIT), Ok(()));
+        assert_eq!(pool.reserve(&a, 1), Err(Exceeded::Busy(USER_LIMIT)));
+        assert_eq!(pool.reserve(&b, USERS - USER_LIMIT), Ok(()));
+        assert_eq!(pool.reserve(&c, 1), Err(Exceeded::Busy(USER_LIMIT)));
         assert_eq!(pool.reserve(&root, TOTAL - USERS), Ok(()));
-        pool.release(&a, SHARE);
-        assert_eq!(pool.reserve(&c, SHARE), Ok(()), "what the system uses is not the users'");
+        pool.release(&a, USER_LIMIT);
+        assert_eq!(pool.reserve(&c, USER_LIMIT), Ok(()), "what the system uses is not the users'");
         assert_eq!(pool.reserve(&root, 1), Err(Exceeded::Busy(TOTAL)));
-        for (caller, bytes) in [(&b, USERS - SHARE), (&c, SHARE), (&root, TOTAL - USERS)] {
+        for (caller, bytes) in [(&b, USERS - USER_LIMIT), (&c, USER_LIMIT), (&root, TOTAL - USERS)] {
             pool.release(caller, bytes);
         }
-        let all_is_free = |used: &Used| used.all.used == 0 && used.users.used == 0 && used.by_caller.is_empty();
+        let all_is_free = |used: &PoolUse| used.all.used == 0 && used.users.used == 0 && used.by_caller.is_empty();
         assert!(pool.lock().as_ref().is_some_and(all_is_free));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn released_memory_is_used_again_once_it_is_given_back() {
-        let pool: &'static Pool = Box::leak(Box::new(Pool::new()));
+    async fn waits_for_released_memory_to_be_returned() {
+        let pool: &'static MemoryPool = Box::leak(Box::new(MemoryPool::new()));
         let (a, b) = (caller("a", false), caller("b", false));
         let (begin, mut begins) = tokio::sync::mpsc::unbounded_channel();
         tokio::spawn(async move {
@@ -246,25 +246,25 @@ mod tests {
         while !pool.lock().as_ref().is_some_and(|used| used.returns) {
             tokio::task::yield_now().await;
         }
-        pool.reserve(&a, SHARE).expect("nothing is used");
-        pool.release(&a, SHARE);
+        pool.reserve(&a, USER_LIMIT).expect("nothing is used");
+        pool.release(&a, USER_LIMIT);
         assert_eq!(begins.recv().await, Some(()));
         for _ in 0..100 {
             // More than there is beside what was released.
-            pool.reserve(&b, SHARE).expect("what was released is given back");
-            pool.release(&b, SHARE);
+            pool.reserve(&b, USER_LIMIT).expect("what was released is given back");
+            pool.release(&b, USER_LIMIT);
         }
         while begins.try_recv().is_ok() {}
     }
 
     #[test]
-    fn memory_that_nobody_gives_back_is_waited_for_and_refused() {
-        let pool = Pool::new();
+    fn refuses_memory_that_is_not_returned_in_time() {
+        let pool = MemoryPool::new();
         let (a, b) = (caller("a", false), caller("b", false));
         pool.lock().get_or_insert_default().returns = true;
-        pool.reserve(&a, SHARE).expect("nothing is used");
-        pool.release(&a, SHARE);
-        assert_eq!(pool.reserve(&b, SHARE), Err(Exceeded::Busy(SHARE)));
+        pool.reserve(&a, USER_LIMIT).expect("nothing is used");
+        pool.release(&a, USER_LIMIT);
+        assert_eq!(pool.reserve(&b, USER_LIMIT), Err(Exceeded::Busy(USER_LIMIT)));
         assert_eq!(pool.reserve(&b, 1), Ok(()), "there is some beside what was released");
     }
 }

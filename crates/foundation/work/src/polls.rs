@@ -15,16 +15,16 @@ use crate::budget::WorkBudget;
 
 /// The work that a thread does at the moment.
 #[derive(Clone)]
-pub(crate) struct Doing {
+pub(crate) struct ThreadWork {
     budget: WorkBudget,
     since: Instant,
     /// The time of the last charge that was accounted for.
     charged: Instant,
 }
 
-type Slot = Arc<Mutex<Option<Doing>>>;
+type Slot = Arc<Mutex<Option<ThreadWork>>>;
 
-static SLOTS: Mutex<Vec<Weak<Mutex<Option<Doing>>>>> = Mutex::new(Vec::new());
+static SLOTS: Mutex<Vec<Weak<Mutex<Option<ThreadWork>>>>> = Mutex::new(Vec::new());
 
 thread_local! {
     static OWN: OnceCell<Slot> = const { OnceCell::new() };
@@ -47,21 +47,22 @@ pub fn busy() -> Vec<Busy> {
         slots.iter().filter_map(Weak::upgrade).collect()
     };
     let doing = slots.iter().filter_map(|slot| slot.lock().clone());
-    let mut busy: Vec<Busy> =
-        doing.map(|Doing { budget, since, charged }| Busy { since, charged, subject: budget.describe() }).collect();
+    let mut busy: Vec<Busy> = doing
+        .map(|ThreadWork { budget, since, charged }| Busy { since, charged, subject: budget.describe() })
+        .collect();
     busy.sort_by_key(|busy| busy.since);
     busy
 }
 
 /// Notes that this thread begins work, for [`busy`]. Returns what it did before.
-pub(crate) fn begin(budget: &WorkBudget) -> Option<Doing> {
+pub(crate) fn begin(budget: &WorkBudget) -> Option<ThreadWork> {
     let now = Instant::now();
-    with_slot(|slot| slot.replace(Doing { budget: budget.clone(), since: now, charged: now })).flatten()
+    with_slot(|slot| slot.replace(ThreadWork { budget: budget.clone(), since: now, charged: now })).flatten()
 }
 
 /// Notes that the work of this thread has ended and what it did before goes on.
-pub(crate) fn end(before: Option<Doing>) {
-    let before = before.map(|doing| Doing { charged: Instant::now(), ..doing });
+pub(crate) fn end(before: Option<ThreadWork>) {
+    let before = before.map(|doing| ThreadWork { charged: Instant::now(), ..doing });
     with_slot(|slot| *slot = before);
 }
 
@@ -75,7 +76,7 @@ pub(crate) fn charged(now: Instant) {
 }
 
 /// A thread that ends has no slot any more, and does no work.
-fn with_slot<T>(change: impl FnOnce(&mut Option<Doing>) -> T) -> Option<T> {
+fn with_slot<T>(change: impl FnOnce(&mut Option<ThreadWork>) -> T) -> Option<T> {
     let changed = OWN.try_with(|own| {
         let slot = own.get_or_init(|| {
             let slot = Slot::default();
@@ -121,8 +122,8 @@ const VARIABLE: &str = "BINNACLE_MEASURE_POLLS";
 /// Code that is not optimized takes some twenty times longer, so that this is about 10 ms of a release build.
 static MAX_POLL: LazyLock<Option<Duration>> = LazyLock::new(|| {
     let default = cfg!(debug_assertions).then_some(Duration::from_millis(200));
-    let asked = std::env::var(VARIABLE).ok().and_then(|value| value.parse().ok());
-    asked.map(Duration::from_millis).or(default)
+    let configured = std::env::var(VARIABLE).ok().and_then(|value| value.parse().ok());
+    configured.map(Duration::from_millis).or(default)
 });
 
 /// Returns the longest processor time that a poll has taken on a worker; zero unless polls are measured.
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_work_is_named_until_it_ends() {
+    fn reports_running_work_until_it_ends() {
         let (outer, inner) = (WorkBudget::background("outer of a test"), WorkBudget::background("inner of a test"));
         outer.enter(|| {
             let began = doing("outer of a test").expect("it is busy");
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn polls_of_spawned_tasks_are_measured() {
+    async fn measures_polls_of_spawned_tasks() {
         let task = spawn("spawned by a test", async {
             assert!(doing("spawned by a test").is_some());
             let began = processor_time();

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::budget::{Exceeded, WorkBudget, WorkLimits};
-use crate::polls::{self, Doing, PollTimer};
-use crate::turns::{BLOCKED, TURNS, Turn, Waiting};
+use crate::polls::{self, PollTimer, ThreadWork};
+use crate::turns::{BLOCKED, PendingTurn, TURNS, Turn};
 
 /// The time that a poll may take on a worker of the runtime before it leaves it to other tasks.
 pub const QUANTUM: Duration = Duration::from_millis(1);
@@ -37,11 +37,11 @@ struct Local {
     /// The steps and bytes that may be taken before the budget is asked again.
     steps: Cell<u64>,
     bytes: Cell<usize>,
-    current: RefCell<Option<Current>>,
+    current: RefCell<Option<CurrentWork>>,
 }
 
 /// The state of the poll that the thread is in.
-struct Current {
+struct CurrentWork {
     budget: WorkBudget,
     /// The values of `Local` when they were last filled.
     steps: u64,
@@ -235,7 +235,7 @@ impl Local {
     }
 
     /// Lets further charges fail, of steps and of memory.
-    fn stop(&self, current: &mut Current) {
+    fn stop(&self, current: &mut CurrentWork) {
         // What is exceeded stays in the budget.
         let _ = current.budget.spend_steps(current.steps - self.steps.get());
         let _ = current.budget.spend_memory(current.bytes - self.bytes.get());
@@ -245,7 +245,7 @@ impl Local {
     }
 
     /// Makes a budget the current one. Returns the previous one, with what is left for its use.
-    fn install(&self, current: Option<Current>) -> (Option<Current>, u64, usize) {
+    fn install(&self, current: Option<CurrentWork>) -> (Option<CurrentWork>, u64, usize) {
         let left = (self.steps.replace(0), self.bytes.replace(0));
         if current.is_none() {
             self.steps.set(u64::MAX);
@@ -255,7 +255,7 @@ impl Local {
     }
 }
 
-impl Current {
+impl CurrentWork {
     fn new(budget: WorkBudget, turn: Option<Turn>) -> Self {
         let mut timer = PollTimer::start();
         if turn.is_some() {
@@ -311,7 +311,7 @@ impl Current {
     }
 
     /// Accounts for the steps and bytes that were used.
-    fn settle(&mut self, steps_left: u64, bytes_left: usize) {
+    fn account(&mut self, steps_left: u64, bytes_left: usize) {
         // What is exceeded stays in the budget.
         let _ = self.budget.spend_steps(self.steps - steps_left);
         let _ = self.budget.spend_memory(self.bytes - bytes_left);
@@ -324,8 +324,8 @@ const LONGEST_HANDOVER: Duration = Duration::from_millis(100);
 
 impl WorkBudget {
     /// Runs a task with this budget. Polls that follow a long one wait for their turn.
-    pub fn run<F: Future + Unpin>(&self, task: F) -> Budgeted<F> {
-        Budgeted { budget: self.clone(), task, waiting: None }
+    pub fn run<F: Future + Unpin>(&self, task: F) -> BudgetedFuture<F> {
+        BudgetedFuture { budget: self.clone(), task, waiting: None }
     }
 
     /// Does work with this budget.
@@ -334,23 +334,23 @@ impl WorkBudget {
     }
 
     fn enter_with<T>(&self, turn: Option<Turn>, work: impl FnOnce() -> T) -> T {
-        let _entered = Entered::new(self, turn);
+        let _entered = BudgetGuard::new(self, turn);
         work()
     }
 }
 
 /// Restores the previous budget when the work ends, also by a panic.
-struct Entered {
-    previous: Option<Current>,
+struct BudgetGuard {
+    previous: Option<CurrentWork>,
     steps: u64,
     bytes: usize,
     /// Some if the thread was said to do this work.
-    was_busy: Option<Option<Doing>>,
+    was_busy: Option<Option<ThreadWork>>,
 }
 
-impl Entered {
+impl BudgetGuard {
     fn new(budget: &WorkBudget, turn: Option<Turn>) -> Self {
-        let mut current = Current::new(budget.clone(), turn);
+        let mut current = CurrentWork::new(budget.clone(), turn);
         // Parts are work of the same request.
         let was_busy = budget.is_whole().then(|| polls::begin(budget));
         LOCAL.with(|local| {
@@ -369,7 +369,7 @@ impl Entered {
     }
 }
 
-impl Drop for Entered {
+impl Drop for BudgetGuard {
     fn drop(&mut self) {
         if let Some(was_busy) = self.was_busy.take() {
             polls::end(was_busy);
@@ -383,7 +383,7 @@ impl Drop for Entered {
                     outer.timer = std::mem::take(&mut current.timer);
                     outer.timer.includes(&current.budget);
                 }
-                current.settle(steps, bytes);
+                current.account(steps, bytes);
             }
             if let Some(previous) = self.previous.take() {
                 local.install(Some(previous));
@@ -395,13 +395,13 @@ impl Drop for Entered {
 }
 
 /// A task with a budget.
-pub struct Budgeted<F> {
+pub struct BudgetedFuture<F> {
     budget: WorkBudget,
     task: F,
-    waiting: Option<Waiting>,
+    waiting: Option<PendingTurn>,
 }
 
-impl<F: Future + Unpin> Future for Budgeted<F> {
+impl<F: Future + Unpin> Future for BudgetedFuture<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
@@ -448,7 +448,7 @@ mod tests {
     const FEW: WorkLimits = WorkLimits { steps: 10_000, memory: 1 << 20 };
 
     #[test]
-    fn steps_and_memory_end_once_for_all() {
+    fn fails_every_charge_after_the_limit() {
         assert_eq!(charge(u64::MAX / 2), Ok(()), "without a budget");
         let budget = WorkBudget::new(FEW);
         budget.enter(|| {
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_ends_alone_and_counts_for_the_whole() {
+    fn limits_a_part_and_charges_the_whole() {
         let budget = WorkBudget::new(WorkLimits { steps: 50_000, memory: 1 << 20 });
         budget.enter(|| {
             assert_eq!(charge(1), Ok(()));
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn temporary_values_count_until_they_are_dropped() {
+    fn returns_memory_of_temporary_values() {
         let budget = WorkBudget::new(FEW);
         budget.enter(|| {
             assert_eq!(allocate(1000), Ok(()));
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_restores_the_budget() {
+    fn restores_the_budget_after_a_panic() {
         let budget = WorkBudget::new(FEW);
         let work = std::panic::AssertUnwindSafe(|| budget.enter(|| panic!("on purpose")));
         let panic = std::panic::catch_unwind(work);
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn work_ends_after_its_deadline() {
+    fn fails_after_the_deadline() {
         let budget = WorkBudget::new(WorkLimits::REQUEST);
         budget.set_deadline(Instant::now() - Duration::from_secs(1));
         assert_eq!(budget.enter(|| charge(1)), Err(Exceeded::Deadline));
@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_runtime_with_one_thread_computes_in_place() {
+    async fn computes_in_place_on_a_single_threaded_runtime() {
         let budget = of_user("a");
         let task = Box::pin(async {
             large(LARGE).await;

@@ -30,7 +30,7 @@ const MAX_BLOCKED_OF_CALLER: usize = 24;
 
 /// The longest wait of a thread. Then the work goes on beside that of others, so that a computation which is interrupted
 /// while others wait for it cannot stop them all.
-const PATIENCE: Duration = Duration::from_secs(1);
+const LONGEST_BLOCK: Duration = Duration::from_secs(1);
 
 /// The number of threads that wait, for a look without the lock.
 pub(crate) static BLOCKED: AtomicUsize = AtomicUsize::new(0);
@@ -94,10 +94,10 @@ impl Turns {
     }
 
     /// Waits for a turn, asynchronously.
-    pub(crate) fn acquire(&'static self, caller: &Caller) -> Waiting {
+    pub(crate) fn acquire(&'static self, caller: &Caller) -> PendingTurn {
         let (sender, receiver) = oneshot::channel();
         self.enqueue(caller, Receiver::Task(sender));
-        Waiting(receiver)
+        PendingTurn(receiver)
     }
 
     fn enqueue(&'static self, caller: &Caller, receiver: Receiver) {
@@ -120,7 +120,7 @@ impl Turns {
             || queues.callers.get(&caller.name).is_some_and(|queue| queue.blocked >= CROWD)
     }
 
-    /// Waits for a turn, blocking the thread. Returns none after [`PATIENCE`]: the work is then done without one.
+    /// Waits for a turn, blocking the thread. Returns none after [`LONGEST_BLOCK`]: the work is then done without one.
     ///
     /// # Errors
     /// [`Exceeded::Queue`] if too many threads wait already.
@@ -139,7 +139,7 @@ impl Turns {
         BLOCKED.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = mpsc::channel();
         self.enqueue(caller, Receiver::Thread(sender));
-        let turn = receiver.recv_timeout(PATIENCE).ok();
+        let turn = receiver.recv_timeout(LONGEST_BLOCK).ok();
         BLOCKED.fetch_sub(1, Ordering::Relaxed);
         let mut queues = self.0.lock();
         queues.blocked -= 1;
@@ -250,9 +250,9 @@ impl Drop for Turn {
 }
 
 /// A turn that is waited for.
-pub(crate) struct Waiting(oneshot::Receiver<Turn>);
+pub(crate) struct PendingTurn(oneshot::Receiver<Turn>);
 
-impl Future for Waiting {
+impl Future for PendingTurn {
     type Output = Option<Turn>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Turn>> {
@@ -266,7 +266,7 @@ const LARGE_PIECE: usize = 32 << 10;
 
 /// Work on the pieces of a body while it is sent; large ones are processed in turns.
 #[derive(Default)]
-pub struct PieceTurn(Option<Waiting>);
+pub struct PieceTurn(Option<PendingTurn>);
 
 impl PieceTurn {
     /// Does the work on a piece of this size: at once if it is small, otherwise as soon as there is a turn. To be
@@ -305,12 +305,12 @@ mod tests {
         Caller { name: name.into(), is_system: false }
     }
 
-    fn now(waiting: &mut Waiting) -> Option<Turn> {
+    fn now(waiting: &mut PendingTurn) -> Option<Turn> {
         waiting.0.try_recv().ok()
     }
 
     #[test]
-    fn many_computations_of_one_caller_wait_behind_one_of_another() {
+    fn schedules_callers_fairly() {
         let turns = turns(1, 0);
         let mut busy: Vec<_> = (0..10).map(|_| turns.acquire(&user("busy"))).collect();
         let first = now(&mut busy[0]).expect("a free turn");
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_ends_if_another_caller_waits() {
+    fn passes_the_turn_on_after_a_slice() {
         let turns = turns(1, 0);
         let turn = now(&mut turns.acquire(&user("a"))).expect("a free turn");
         let later = turn.began + SLICE;
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_has_a_turn_of_its_own() {
+    fn reserves_a_turn_for_the_system() {
         let turns = turns(1, 1);
         let _user = now(&mut turns.acquire(&user("a"))).expect("a free turn");
         let mut second = turns.acquire(&user("b"));
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_of_those_that_gave_up_are_not_lost() {
+    fn passes_turns_of_cancelled_waiters_on() {
         let turns = turns(1, 0);
         let turn = now(&mut turns.acquire(&user("a"))).expect("a free turn");
         let gone = turns.acquire(&user("a"));
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_are_forgotten() {
+    fn forgets_idle_callers() {
         let turns = turns(1, 0);
         for n in 0..1000 {
             drop(turns.acquire(&user(&n.to_string())));

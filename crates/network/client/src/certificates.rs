@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flaws_are_counted() {
+    fn counts_flaws_of_certificates() {
         let plain = rcgen::CertificateParams::new(Vec::new()).unwrap();
         let named = rcgen::CertificateParams::new(vec!["a".to_owned()]).unwrap();
         let make = |parameters: rcgen::CertificateParams| {

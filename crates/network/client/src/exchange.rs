@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 
 use crate::go_client;
 use crate::metered::Meter;
-use crate::target::{Connected, DialError, Target};
+use crate::target::{DialError, OpenConnection, Target};
 
 /// The largest head of a response that is accepted (Go's `MaxResponseHeaderBytes` is of this order).
 pub(crate) const MAX_HEAD_BYTES: usize = 1 << 20;
@@ -58,7 +58,7 @@ pub async fn send(target: &Target, request: Request<Body>) -> Result<Answer, Sen
 }
 
 pub(crate) async fn exchange(
-    Connected { stream, meter, .. }: Connected,
+    OpenConnection { stream, meter, .. }: OpenConnection,
     target: &Target,
     mut request: Request<Body>,
 ) -> Result<Answer, SendError> {
@@ -68,15 +68,16 @@ pub(crate) async fn exchange(
         request.headers_mut().insert(http::header::HOST, host);
     }
     let builder = go_client::connections();
-    let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
+    let (mut sender, connection) =
+        builder.handshake(TokioIo::new(stream)).await.map_err(|error| transport_error(&error))?;
     let driver = Driver(tokio::spawn(async move {
         // The error is returned to the caller that waits for the response or reads its body.
         let _ = connection.with_upgrades().await;
     }));
-    let (method, asked) = (request.method().clone(), request.uri().clone());
+    let (method, uri) = (request.method().clone(), request.uri().clone());
     meter.watch(&mut request);
-    let mut span = trace::begin_request(&method, || target.url(&asked.to_string()), request.headers_mut());
-    let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
+    let mut span = trace::begin_request(&method, || target.url(&uri.to_string()), request.headers_mut());
+    let response = sender.send_request(request).await.map_err(|error| transport_error(&error))?;
     meter.expect_body();
     let response = go_client::accepted(response)?;
     if let Some(span) = &mut span {
@@ -85,7 +86,7 @@ pub(crate) async fn exchange(
     Ok(response.map(|body| AnswerBody { body, meter, _driver: driver }))
 }
 
-pub(crate) fn broken(error: &hyper::Error) -> SendError {
+pub(crate) fn transport_error(error: &hyper::Error) -> SendError {
     let text = match () {
         () if error.is_incomplete_message() || error.is_closed() || error.is_canceled() => "EOF".to_owned(),
         () if error.is_parse() => format!("net/http: HTTP/1.x transport connection broken: {error}"),

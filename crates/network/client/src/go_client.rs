@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn encodings() {
+    fn accepts_transfer_encodings_like_go() {
         for (told, want) in [
             (&[][..], Ok(())),
             (&["chunked"], Ok(())),
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_a_status() {
+    fn formats_status_lines_like_go() {
         for (status, want) in [(200, None), (418, None), (600, Some("status code 600"))] {
             let mut answer = Response::builder().status(status).body(()).expect("a status");
             answer.extensions_mut().insert(ReasonPhrase::from_static(b"Odd"));

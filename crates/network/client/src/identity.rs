@@ -15,14 +15,14 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use crate::tls::key_of_first_version;
 
 /// The least time between two checks of the files.
-const FRESH: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A client certificate in files.
 #[derive(Debug)]
 pub struct ClientIdentity {
     certificate: PathBuf,
     key: PathBuf,
-    current: Mutex<Current>,
+    current: Mutex<CachedKey>,
 }
 
 /// Errors of a client certificate.
@@ -35,20 +35,20 @@ pub enum IdentityError {
 }
 
 #[derive(Debug)]
-struct Current {
+struct CachedKey {
     certified: Arc<CertifiedKey>,
-    looked: Instant,
+    checked: Instant,
     /// The modification times of the files.
-    written: [Option<SystemTime>; 2],
+    modified: [Option<SystemTime>; 2],
 }
 
 impl ClientIdentity {
     /// Reads both files; the key must belong to the certificate.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, IdentityError> {
-        let current = Current {
-            written: [written(certificate), written(key)],
+        let current = CachedKey {
+            modified: [modified(certificate), modified(key)],
             certified: Arc::new(read(certificate, key)?),
-            looked: Instant::now(),
+            checked: Instant::now(),
         };
         Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), current: Mutex::new(current) })
     }
@@ -56,14 +56,14 @@ impl ClientIdentity {
     /// Returns the certificate in the files, or the last valid one while they do not match.
     fn current(&self, now: Instant) -> Arc<CertifiedKey> {
         let mut current = self.current.lock();
-        if now.duration_since(current.looked) >= FRESH {
-            current.looked = now;
-            let files = [written(&self.certificate), written(&self.key)];
-            if files != current.written {
+        if now.duration_since(current.checked) >= CHECK_INTERVAL {
+            current.checked = now;
+            let files = [modified(&self.certificate), modified(&self.key)];
+            if files != current.modified {
                 match read(&self.certificate, &self.key) {
                     Ok(certified) => {
                         current.certified = Arc::new(certified);
-                        current.written = files;
+                        current.modified = files;
                     }
                     Err(error) => tracing::warn!("the client certificate stays as it was: {error}"),
                 }
@@ -83,7 +83,7 @@ impl ResolvesClientCert for ClientIdentity {
     }
 }
 
-fn written(path: &Path) -> Option<SystemTime> {
+fn modified(path: &Path) -> Option<SystemTime> {
     path.metadata().and_then(|metadata| metadata.modified()).ok()
 }
 
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn follows_its_files() {
+    fn reloads_changed_files_and_keeps_the_last_valid_pair() {
         let directory = tempfile::tempdir().unwrap();
         let paths = ["tls.crt", "tls.key"].map(|name| directory.path().join(name));
         let write = |age: u64| {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_shown() {
+    fn rejects_files_without_pem_data() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("empty");
         std::fs::write(&path, "").unwrap();

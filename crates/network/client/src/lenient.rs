@@ -50,9 +50,9 @@ mod tests {
 
     use super::*;
 
-    struct BrokenOff(&'static [u8]);
+    struct Truncated(&'static [u8]);
 
-    impl AsyncRead for BrokenOff {
+    impl AsyncRead for Truncated {
         fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
             match std::mem::take(&mut self.0) {
                 b"" => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
@@ -65,9 +65,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_breaks_off_ends() {
+    async fn reads_truncation_as_the_end() {
         let mut read = Vec::new();
-        Lenient(BrokenOff(b"abc")).read_to_end(&mut read).await.unwrap();
+        Lenient(Truncated(b"abc")).read_to_end(&mut read).await.unwrap();
         assert_eq!(read, b"abc");
     }
 }

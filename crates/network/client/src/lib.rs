@@ -21,15 +21,15 @@ mod certificates;
 mod exchange;
 mod go_client;
 #[cfg(test)]
-mod hostile;
+mod goaway_tests;
+#[cfg(test)]
+mod hostile_tests;
 mod identity;
 mod lenient;
 mod metered;
 pub mod path;
 mod pool;
-mod resend;
-#[cfg(test)]
-mod shutdowns;
+mod replay;
 mod target;
 mod tls;
 
@@ -38,7 +38,7 @@ pub use exchange::{Answer, AnswerBody, SendError, send};
 pub use identity::{ClientIdentity, IdentityError};
 pub use metered::{Meter, Metered};
 pub use pool::{Pool, PooledAnswer, PooledBody};
-pub use resend::is_unprocessed;
+pub use replay::is_unprocessed;
 pub use target::{DialError, Target, Way, is_global_unicast, resolve};
 pub use tls::{
     Verification, any_server, bundle_verifier, client_config, explain, key_of_first_version, known_server,

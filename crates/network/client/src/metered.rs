@@ -9,27 +9,29 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use binnacle_egress::paced::{Allowance, FOR_BYTE, FOR_PIECE, PER_PAUSE, Paced, WRITTEN};
+use binnacle_egress::paced::{
+    Allowance, CREDIT_PER_BYTE, CREDIT_PER_PAUSE, CREDIT_PER_PIECE, PacedStream, WRITTEN_PER_CREDIT,
+};
 use http::Request;
 
 use crate::exchange::MAX_HEAD_BYTES;
 
 /// The bytes that a server may send before the head of an answer: the head itself, and a TLS handshake.
-const BEFORE_HEAD: u64 = (MAX_HEAD_BYTES + (128 << 10)) as u64;
+const MAX_BEFORE_HEAD: u64 = (MAX_HEAD_BYTES + (128 << 10)) as u64;
 /// The bytes that a server may send besides the data of a body. Go's client allows 16 KiB.
-const BESIDES: u64 = 256 << 10;
+const MAX_OVERHEAD: u64 = 256 << 10;
 /// The informational responses that a server may send before the final one.
-const INFORMATIONAL: u32 = 1000;
+const MAX_INFORMATIONAL: u32 = 1000;
 
 /// A connection whose bytes are counted.
-pub type Metered<S> = Paced<S, Meter>;
+pub type Metered<S> = PacedStream<S, Meter>;
 
 /// Counts the bytes of one connection. Clones share the counts.
 #[derive(Clone, Debug)]
-pub struct Meter(Arc<Counts>);
+pub struct Meter(Arc<ByteCounts>);
 
 #[derive(Debug)]
-struct Counts {
+struct ByteCounts {
     read: AtomicU64,
     /// The number of bytes that may be read in total.
     allowed: AtomicU64,
@@ -41,9 +43,9 @@ struct Counts {
 
 impl Default for Meter {
     fn default() -> Self {
-        Self(Arc::new(Counts {
+        Self(Arc::new(ByteCounts {
             read: AtomicU64::new(0),
-            allowed: AtomicU64::new(BEFORE_HEAD),
+            allowed: AtomicU64::new(MAX_BEFORE_HEAD),
             informational: AtomicU32::new(0),
             is_in_body: AtomicBool::new(false),
             is_shared: AtomicBool::new(false),
@@ -68,18 +70,18 @@ impl Meter {
     pub fn expect_head(&self) {
         self.0.is_in_body.store(false, Ordering::Relaxed);
         self.0.informational.store(0, Ordering::Relaxed);
-        self.allow(BEFORE_HEAD);
+        self.allow(MAX_BEFORE_HEAD);
     }
 
     /// The head of a message has arrived.
     pub fn expect_body(&self) {
         self.0.is_in_body.store(true, Ordering::Relaxed);
-        self.allow(BESIDES);
+        self.allow(MAX_OVERHEAD);
     }
 
     /// Data of a body has arrived.
     pub fn delivered(&self, bytes: usize) {
-        self.0.allowed.fetch_add(FOR_PIECE + FOR_BYTE * bytes as u64, Ordering::Relaxed);
+        self.0.allowed.fetch_add(CREDIT_PER_PIECE + CREDIT_PER_BYTE * bytes as u64, Ordering::Relaxed);
     }
 
     /// The connection has another protocol from now on.
@@ -110,9 +112,9 @@ impl Meter {
         }
     }
 
-    fn is_beyond(&self) -> bool {
+    fn is_exhausted(&self) -> bool {
         self.read() >= self.0.allowed.load(Ordering::Relaxed)
-            || self.0.informational.load(Ordering::Relaxed) > INFORMATIONAL
+            || self.0.informational.load(Ordering::Relaxed) > MAX_INFORMATIONAL
     }
 
     fn is_shared(&self) -> bool {
@@ -132,14 +134,14 @@ impl Meter {
 impl Allowance for Meter {
     /// A shared connection may be useful again; others end.
     fn is_exceeded(&self) -> io::Result<bool> {
-        match self.is_beyond() {
+        match self.is_exhausted() {
             true if !self.is_shared() => Err(self.error()),
             beyond => Ok(beyond),
         }
     }
 
     fn after_pause(&self) {
-        self.allow(PER_PAUSE);
+        self.allow(CREDIT_PER_PAUSE);
     }
 
     fn note_read(&self, bytes: usize) {
@@ -148,7 +150,7 @@ impl Allowance for Meter {
 
     fn note_written(&self, bytes: usize) {
         if self.is_shared() {
-            self.0.allowed.fetch_add(bytes as u64 / WRITTEN, Ordering::Relaxed);
+            self.0.allowed.fetch_add(bytes as u64 / WRITTEN_PER_CREDIT, Ordering::Relaxed);
         }
     }
 }
@@ -212,21 +214,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn ends_connections_that_bring_nothing() {
+    async fn closes_connections_that_send_too_much_overhead() {
         let meter = Meter::default();
         let mut stream = Metered::new(Endless, meter.clone());
         let head = "net/http: server response headers exceeded 1048576 bytes; aborted";
         assert_eq!(read_on(&mut stream).await, (TURN, head.to_owned()));
-        assert_eq!(meter.read(), BEFORE_HEAD);
+        assert_eq!(meter.read(), MAX_BEFORE_HEAD);
         meter.expect_body();
         let body = "chunked encoding contains too much non-data";
         assert_eq!(read_on(&mut stream).await, (TURN, body.to_owned()));
-        assert_eq!(meter.read(), BEFORE_HEAD + BESIDES);
+        assert_eq!(meter.read(), MAX_BEFORE_HEAD + MAX_OVERHEAD);
         // Data allows what belongs to it.
         meter.delivered(1000);
         read_on(&mut stream).await;
-        let more = meter.read() - BEFORE_HEAD - BESIDES;
-        assert!((FOR_PIECE + 1000 * FOR_BYTE..=FOR_PIECE + 1000 * FOR_BYTE + SLICE as u64).contains(&more), "{more}");
+        let more = meter.read() - MAX_BEFORE_HEAD - MAX_OVERHEAD;
+        assert!(
+            (CREDIT_PER_PIECE + 1000 * CREDIT_PER_BYTE..=CREDIT_PER_PIECE + 1000 * CREDIT_PER_BYTE + SLICE as u64)
+                .contains(&more),
+            "{more}"
+        );
         meter.expect_head();
         assert_eq!(read_on(&mut stream).await.1, head);
         meter.upgraded();
@@ -234,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn reads_shared_connections_slowly_beyond_the_limit() {
+    async fn throttles_shared_connections_beyond_the_limit() {
         let meter = Meter::default();
         meter.share();
         let mut stream = Metered::new(Endless, meter.clone());
@@ -248,18 +254,18 @@ mod tests {
                 read = stream.read(&mut buffer) => assert_eq!(read.expect("no error"), 4096),
             }
         }
-        let most = BEFORE_HEAD + 20 * (PER_PAUSE + 4096);
-        assert!((BEFORE_HEAD..most).contains(&meter.read()), "{}", meter.read());
+        let most = MAX_BEFORE_HEAD + 20 * (CREDIT_PER_PAUSE + 4096);
+        assert!((MAX_BEFORE_HEAD..most).contains(&meter.read()), "{}", meter.read());
     }
 
     #[test]
     fn limits_informational_responses() {
         let meter = Meter::default();
-        meter.0.informational.store(INFORMATIONAL, Ordering::Relaxed);
-        assert!(!meter.is_beyond());
-        meter.0.informational.store(INFORMATIONAL + 1, Ordering::Relaxed);
-        assert!(meter.is_beyond());
+        meter.0.informational.store(MAX_INFORMATIONAL, Ordering::Relaxed);
+        assert!(!meter.is_exhausted());
+        meter.0.informational.store(MAX_INFORMATIONAL + 1, Ordering::Relaxed);
+        assert!(meter.is_exhausted());
         meter.expect_head();
-        assert!(!meter.is_beyond());
+        assert!(!meter.is_exhausted());
     }
 }

@@ -31,11 +31,11 @@ pub fn clean_keeping_slash(path: &str) -> String {
     if path.is_empty() {
         return String::new();
     }
-    let mut cleaned = clean(path);
-    if path.ends_with('/') && !cleaned.ends_with('/') {
-        cleaned.push('/');
+    let mut cleans_paths_like_go = clean(path);
+    if path.ends_with('/') && !cleans_paths_like_go.ends_with('/') {
+        cleans_paths_like_go.push('/');
     }
-    cleaned
+    cleans_paths_like_go
 }
 
 /// Returns the path of a URL as Go's REST client sends it: without empty segments or a slash at the end, escaped anew.
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_that_are_no_text() {
+    fn escapes_paths_that_are_not_utf8() {
         for (raw, decoded, want) in [
             ("/a/%ff/b", "/a/\u{fffd}/b", "/a/%FF/b"),
             ("/a/%EF%BF%BD", "/a/\u{fffd}", "/a/%EF%BF%BD"),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn queries() {
+    fn encodes_queries_that_are_not_utf8() {
         for (raw, pairs, want) in [
             ("b=%ff&a=%FE+x", vec![("b", "\u{fffd}"), ("a", "\u{fffd} x")], "?a=%FE+x&b=%FF"),
             ("a=%EF%BF%BD", vec![("a", "\u{fffd}")], "?a=%EF%BF%BD"),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn cleaned() {
+    fn cleans_paths_like_go() {
         for (path, want) in [
             ("/a/b/", "/a/b"),
             ("/a//b/./c/..", "/a/b"),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_rest_clients() {
+    fn cleans_and_escapes_paths_like_rest_clients() {
         for (path, want) in [
             ("", "/"),
             ("/", "/"),
@@ -211,12 +211,12 @@ mod tests {
     }
 
     #[test]
-    fn escaped() {
+    fn escapes_reserved_characters_in_paths() {
         assert_eq!(escape_path("/a b/ü;x=1@?#%"), "/a%20b/%C3%BC;x=1@%3F%23%25");
     }
 
     #[test]
-    fn queries_are_escaped_anew() {
+    fn escapes_query_values_like_go() {
         for (text, want) in [("a b", "a+b"), ("a/b?c&d=e", "a%2Fb%3Fc%26d%3De"), ("ü~", "%C3%BC~")] {
             assert_eq!(escape_query(text.as_bytes()), want);
         }

@@ -21,11 +21,11 @@ use rustls::ClientConfig;
 use tokio::task::AbortHandle;
 
 use crate::certificates::{CertificateMetrics, Flaws};
-use crate::exchange::{MAX_HEAD_BYTES, SendError, broken};
+use crate::exchange::{MAX_HEAD_BYTES, SendError, transport_error};
 use crate::go_client;
 use crate::metered::Meter;
-use crate::resend::{Resend, is_unprocessed};
-use crate::target::{Connected, DialError, Target, Way};
+use crate::replay::{ReplayRequest, is_unprocessed};
+use crate::target::{DialError, OpenConnection, Target, Way};
 
 /// The most requests that share a connection. Servers should allow as many (RFC 9113, 6.5.2, recommends no smaller
 /// limit).
@@ -62,27 +62,27 @@ pub struct Pool {
 
 #[derive(Default)]
 struct Host {
-    multiplexed: Vec<Multiplexed>,
-    idle: Vec<Idle>,
+    multiplexed: Vec<Http2Connection>,
+    idle: Vec<IdleConnection>,
     /// The connection attempt that all waiting requests share.
-    opening: Option<Opening>,
+    pending_dial: Option<PendingDial>,
     /// True if the server did not choose HTTP/2 last time.
-    is_old: bool,
+    is_http1_only: bool,
 }
 
 /// The dialing of a connection. An HTTP/2 connection is added to the pool by the first request that finds it open.
-type Opening = Shared<BoxFuture<'static, Result<Dialed, DialError>>>;
+type PendingDial = Shared<BoxFuture<'static, Result<NewConnection, DialError>>>;
 
 /// The result of dialing: a connection for many requests, or one for a single request at a time.
 #[derive(Clone)]
-enum Dialed {
-    Multiplexed(Multiplexed),
+enum NewConnection {
+    Http2(Http2Connection),
     /// Taken by the first request.
-    Single(Arc<Mutex<Option<Single>>>),
+    Http1(Arc<Mutex<Option<Http1Connection>>>),
 }
 
 #[derive(Clone)]
-struct Multiplexed {
+struct Http2Connection {
     sender: http2::SendRequest<Body>,
     streams: Arc<AtomicUsize>,
     used: Arc<Mutex<Instant>>,
@@ -90,13 +90,13 @@ struct Multiplexed {
     meter: Meter,
 }
 
-struct Idle {
-    connection: Single,
+struct IdleConnection {
+    connection: Http1Connection,
     since: Instant,
 }
 
 /// A connection for one request at a time.
-struct Single {
+struct Http1Connection {
     sender: http1::SendRequest<Body>,
     flaws: Flaws,
     meter: Meter,
@@ -113,9 +113,9 @@ impl Drop for Driver {
 }
 
 /// A request's stream on a shared connection.
-struct Stream(Multiplexed);
+struct Http2Stream(Http2Connection);
 
-impl Drop for Stream {
+impl Drop for Http2Stream {
     fn drop(&mut self) {
         self.0.streams.fetch_sub(1, Ordering::AcqRel);
         *self.0.used.lock() = Instant::now();
@@ -124,12 +124,12 @@ impl Drop for Stream {
 
 /// The connection that a request is sent on.
 enum Connection {
-    Stream(Stream),
-    Single { connection: Single, is_fresh: bool },
+    Http2(Http2Stream),
+    Http1 { connection: Http1Connection, is_fresh: bool },
 }
 
 /// The failure of a request on one connection.
-struct Failed {
+struct ExchangeError {
     /// True if none of it was sent.
     is_unsent: bool,
     error: hyper::Error,
@@ -139,16 +139,16 @@ impl Connection {
     /// The counter that identifies a connection which other requests share.
     fn shared(&self) -> Option<Arc<AtomicUsize>> {
         match self {
-            Self::Stream(stream) => Some(stream.0.streams.clone()),
-            Self::Single { .. } => None,
+            Self::Http2(stream) => Some(stream.0.streams.clone()),
+            Self::Http1 { .. } => None,
         }
     }
 
     /// The flaws of the server's certificate.
     fn flaws(&self) -> Flaws {
         match self {
-            Self::Stream(stream) => stream.0.flaws,
-            Self::Single { connection, .. } => connection.flaws,
+            Self::Http2(stream) => stream.0.flaws,
+            Self::Http1 { connection, .. } => connection.flaws,
         }
     }
 }
@@ -176,19 +176,19 @@ impl Pool {
 
     /// Sends a request to a `host:port`. Its URI is the path and query; its headers are complete.
     pub async fn send(self: &Arc<Self>, address: &str, request: Request<Body>) -> Result<PooledAnswer, SendError> {
-        let request = Resend::new(request);
+        let request = ReplayRequest::new(request);
         // The server may have closed a kept connection. A request that changes nothing is sent once more.
-        let mut may_repeat = matches!(*request.method(), Method::GET | Method::HEAD) && request.is_bare();
+        let mut may_retry = matches!(*request.method(), Method::GET | Method::HEAD) && request.has_no_body();
         let mut unprocessed = false;
         for _ in 0..ATTEMPTS {
             let Some(copy) = request.copy() else { break };
-            let connection = self.connection(address).await.inspect_err(|error| {
+            let connection = self.acquire(address).await.inspect_err(|error| {
                 if let Some(certificates) = &self.certificates {
                     certificates.failed(&error.text);
                 }
             })?;
             let flaws = connection.flaws();
-            let is_kept = !matches!(connection, Connection::Single { is_fresh: true, .. });
+            let is_reused = !matches!(connection, Connection::Http1 { is_fresh: true, .. });
             let shared = connection.shared();
             let error = match self.exchange(address, connection, copy).await {
                 Ok(answer) => {
@@ -201,15 +201,15 @@ impl Pool {
             };
             let is_unprocessed = is_unprocessed(&error.error);
             if let Some(streams) = shared.filter(|_| is_unprocessed) {
-                self.leave(address, &streams);
+                self.remove(address, &streams);
             }
-            let again = match error.is_unsent || is_unprocessed {
-                true => is_kept,
+            let retries = match error.is_unsent || is_unprocessed {
+                true => is_reused,
                 // A response that cannot be read is no closed connection.
-                false => is_kept && !error.error.is_parse() && std::mem::take(&mut may_repeat),
+                false => is_reused && !error.error.is_parse() && std::mem::take(&mut may_retry),
             };
-            if !again {
-                return Err(broken(&error.error));
+            if !retries {
+                return Err(transport_error(&error.error));
             }
             unprocessed = is_unprocessed;
         }
@@ -224,7 +224,7 @@ impl Pool {
     }
 
     /// Sends no more requests on a connection that the server is about to close.
-    fn leave(&self, address: &str, streams: &Arc<AtomicUsize>) {
+    fn remove(&self, address: &str, streams: &Arc<AtomicUsize>) {
         if let Some(host) = self.hosts.lock().get_mut(address) {
             host.multiplexed.retain(|connection| !Arc::ptr_eq(&connection.streams, streams));
         }
@@ -236,22 +236,22 @@ impl Pool {
         address: &str,
         connection: Connection,
         mut request: Request<Body>,
-    ) -> Result<PooledAnswer, Failed> {
-        let failed = |mut error: TrySendError<Request<Body>>| Failed {
+    ) -> Result<PooledAnswer, ExchangeError> {
+        let failed = |mut error: TrySendError<Request<Body>>| ExchangeError {
             is_unsent: error.take_message().is_some(),
             error: error.into_error(),
         };
         match connection {
-            Connection::Stream(mut stream) => {
+            Connection::Http2(mut stream) => {
                 // HTTP/2 has scheme and authority instead of the Host header, and frames instead of encodings.
                 request.headers_mut().remove(http::header::TRANSFER_ENCODING);
                 complete_uri(&mut request, address);
                 let answer = stream.0.sender.try_send_request(request).await.map_err(failed)?;
                 let meter = stream.0.meter.clone();
                 meter.expect_body();
-                Ok(answer.map(|body| PooledBody { body, meter, kept: Some(Kept::Stream { _stream: stream }) }))
+                Ok(answer.map(|body| PooledBody { body, meter, lease: Some(Lease::Http2 { _stream: stream }) }))
             }
-            Connection::Single { mut connection, .. } => {
+            Connection::Http1 { mut connection, .. } => {
                 let meter = connection.meter.clone();
                 meter.expect_head();
                 meter.watch(&mut request);
@@ -260,14 +260,14 @@ impl Pool {
                 let upgrades = answer.status() == http::StatusCode::SWITCHING_PROTOCOLS;
                 // After an answer in HTTP/1.0, hyper would send all requests of this connection in that version.
                 let pool = (answer.version() == http::Version::HTTP_11).then(|| self.clone());
-                let kept = (!upgrades).then(|| Kept::Single {
+                let lease = (!upgrades).then(|| Lease::Http1 {
                     connection: Some(connection),
                     pool,
                     address: address.to_owned(),
                 });
-                let mut answer = answer.map(|body| PooledBody { body, meter, kept });
+                let mut answer = answer.map(|body| PooledBody { body, meter, lease });
                 if answer.body().body.is_end_stream() {
-                    answer.body_mut().ended();
+                    answer.body_mut().release();
                 }
                 Ok(answer)
             }
@@ -275,56 +275,56 @@ impl Pool {
     }
 
     /// Returns a kept connection with room for a request, or a new one.
-    async fn connection(self: &Arc<Self>, address: &str) -> Result<Connection, DialError> {
+    async fn acquire(self: &Arc<Self>, address: &str) -> Result<Connection, DialError> {
         loop {
-            let opening = {
+            let source = {
                 let mut hosts = self.hosts.lock();
                 // Other addresses are forgotten together with their last connection.
-                hosts.retain(|known, host| known == address || host.sweep());
+                hosts.retain(|other, host| other == address || host.sweep());
                 let host = hosts.entry(address.to_owned()).or_default();
                 host.sweep();
                 if let Some(stream) = host.stream() {
-                    return Ok(Connection::Stream(stream));
+                    return Ok(Connection::Http2(stream));
                 }
                 if let Some(idle) = host.idle.pop() {
-                    Opened::Idle(idle.connection)
-                } else if host.is_old {
-                    Opened::Own
+                    ConnectionSource::Idle(idle.connection)
+                } else if host.is_http1_only {
+                    ConnectionSource::Dial
                 } else {
-                    let opening = host.opening.get_or_insert_with(|| self.open(address));
-                    Opened::Shared(opening.clone())
+                    let opening = host.pending_dial.get_or_insert_with(|| self.open(address));
+                    ConnectionSource::Pending(opening.clone())
                 }
             };
-            match opening {
-                Opened::Idle(mut connection) => {
+            match source {
+                ConnectionSource::Idle(mut connection) => {
                     // Ready as soon as the last response has been read to its end.
                     if connection.sender.ready().await.is_ok() {
-                        return Ok(Connection::Single { connection, is_fresh: false });
+                        return Ok(Connection::Http1 { connection, is_fresh: false });
                     }
                 }
-                Opened::Own => match dial(&self.target(address)?).await? {
-                    Dialed::Single(connection) => {
+                ConnectionSource::Dial => match dial(&self.target(address)?).await? {
+                    NewConnection::Http1(connection) => {
                         if let Some(connection) = connection.lock().take() {
-                            return Ok(Connection::Single { connection, is_fresh: true });
+                            return Ok(Connection::Http1 { connection, is_fresh: true });
                         }
                     }
-                    Dialed::Multiplexed(connection) => self.keep(address, connection),
+                    NewConnection::Http2(connection) => self.add(address, connection),
                 },
-                Opened::Shared(opening) => {
-                    let waiting = Waiting { pool: self, address, opening: opening.clone() };
+                ConnectionSource::Pending(opening) => {
+                    let waiting = DialWaiter { pool: self, address, opening: opening.clone() };
                     let dialed = opening.clone().await;
                     drop(waiting);
                     let mut hosts = self.hosts.lock();
                     let host = hosts.entry(address.to_owned()).or_default();
-                    if host.opening.as_ref().is_some_and(|current| current.ptr_eq(&opening)) {
-                        host.opening = None;
+                    if host.pending_dial.as_ref().is_some_and(|current| current.ptr_eq(&opening)) {
+                        host.pending_dial = None;
                     }
                     match dialed? {
-                        Dialed::Multiplexed(connection) => host.add(connection),
-                        Dialed::Single(connection) => {
-                            host.is_old = true;
+                        NewConnection::Http2(connection) => host.add(connection),
+                        NewConnection::Http1(connection) => {
+                            host.is_http1_only = true;
                             if let Some(connection) = connection.lock().take() {
-                                return Ok(Connection::Single { connection, is_fresh: true });
+                                return Ok(Connection::Http1 { connection, is_fresh: true });
                             }
                         }
                     }
@@ -333,14 +333,14 @@ impl Pool {
         }
     }
 
-    fn keep(&self, address: &str, connection: Multiplexed) {
+    fn add(&self, address: &str, connection: Http2Connection) {
         let mut hosts = self.hosts.lock();
         let host = hosts.entry(address.to_owned()).or_default();
-        host.is_old = false;
+        host.is_http1_only = false;
         host.add(connection);
     }
 
-    fn open(&self, address: &str) -> Opening {
+    fn open(&self, address: &str) -> PendingDial {
         let target = self.target(address);
         async move { dial(&target?).await }.boxed().shared()
     }
@@ -353,29 +353,29 @@ impl Pool {
 
 /// A request that waits for a connection attempt. The attempt is abandoned when all its requests are dropped, so that
 /// no later request joins one that nothing drives.
-struct Waiting<'a> {
+struct DialWaiter<'a> {
     pool: &'a Pool,
     address: &'a str,
-    opening: Opening,
+    opening: PendingDial,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for DialWaiter<'_> {
     fn drop(&mut self) {
         let mut hosts = self.pool.hosts.lock();
         let Some(host) = hosts.get_mut(self.address) else { return };
         // This request has two references, and the host one.
         let is_last = self.opening.peek().is_none() && self.opening.strong_count().is_some_and(|count| count <= 3);
-        if is_last && host.opening.as_ref().is_some_and(|current| current.ptr_eq(&self.opening)) {
-            host.opening = None;
+        if is_last && host.pending_dial.as_ref().is_some_and(|current| current.ptr_eq(&self.opening)) {
+            host.pending_dial = None;
         }
     }
 }
 
 /// The source of a request's connection.
-enum Opened {
-    Idle(Single),
-    Own,
-    Shared(Opening),
+enum ConnectionSource {
+    Idle(Http1Connection),
+    Dial,
+    Pending(PendingDial),
 }
 
 impl Host {
@@ -388,28 +388,28 @@ impl Host {
             !idle && !connection.sender.is_closed()
         });
         self.idle.retain(|idle| !idle.connection.sender.is_closed() && !is_unused(idle.since));
-        !self.multiplexed.is_empty() || !self.idle.is_empty() || self.opening.is_some()
+        !self.multiplexed.is_empty() || !self.idle.is_empty() || self.pending_dial.is_some()
     }
 
     /// Adds a connection, unless it is already there.
-    fn add(&mut self, connection: Multiplexed) {
-        if !self.multiplexed.iter().any(|known| Arc::ptr_eq(&known.streams, &connection.streams)) {
+    fn add(&mut self, connection: Http2Connection) {
+        if !self.multiplexed.iter().any(|other| Arc::ptr_eq(&other.streams, &connection.streams)) {
             self.multiplexed.push(connection);
         }
     }
 
     /// Returns a stream on the busiest connection that has room: the others may end.
-    fn stream(&self) -> Option<Stream> {
-        let streams = |connection: &&Multiplexed| connection.streams.load(Ordering::Acquire);
+    fn stream(&self) -> Option<Http2Stream> {
+        let streams = |connection: &&Http2Connection| connection.streams.load(Ordering::Acquire);
         let candidates = self.multiplexed.iter().filter(|connection| streams(connection) < MAX_STREAMS);
         let connection = candidates.max_by_key(streams)?;
         connection.streams.fetch_add(1, Ordering::AcqRel);
-        Some(Stream(connection.clone()))
+        Some(Http2Stream(connection.clone()))
     }
 }
 
-async fn dial(target: &Target) -> Result<Dialed, DialError> {
-    let Connected { stream, meter, is_multiplexed, flaws } =
+async fn dial(target: &Target) -> Result<NewConnection, DialError> {
+    let OpenConnection { stream, meter, is_multiplexed, flaws } =
         target.dial().await.map_err(|error| match error.text.as_str() {
             // The message of Go's HTTP client, which checks the first bytes: most likely the server has no TLS.
             "tls: first record does not look like a TLS handshake" => {
@@ -432,11 +432,11 @@ async fn dial(target: &Target) -> Result<Dialed, DialError> {
         // It ends when nothing can be sent or read any more; errors are returned to the senders and readers.
         tokio::spawn(async move { drop(connection.await) });
         let used = Arc::new(Mutex::new(Instant::now()));
-        return Ok(Dialed::Multiplexed(Multiplexed { sender, streams: Arc::default(), used, flaws, meter }));
+        return Ok(NewConnection::Http2(Http2Connection { sender, streams: Arc::default(), used, flaws, meter }));
     }
     let (sender, connection) = go_client::connections().handshake(TokioIo::new(stream)).await.map_err(failed)?;
     let driver = Driver(tokio::spawn(async move { drop(connection.await) }).abort_handle());
-    Ok(Dialed::Single(Arc::new(Mutex::new(Some(Single { sender, flaws, meter, _driver: driver })))))
+    Ok(NewConnection::Http1(Arc::new(Mutex::new(Some(Http1Connection { sender, flaws, meter, _driver: driver })))))
 }
 
 /// Puts scheme and authority into the URI.
@@ -455,32 +455,32 @@ fn complete_uri(request: &mut Request<Body>, address: &str) {
 pub struct PooledBody {
     body: Incoming,
     meter: Meter,
-    kept: Option<Kept>,
+    lease: Option<Lease>,
 }
 
 /// The connection that the body of a response arrives on.
-enum Kept {
-    Stream {
-        _stream: Stream,
+enum Lease {
+    Http2 {
+        _stream: Http2Stream,
     },
     /// With the pool that the connection goes back to, if it can be used again.
-    Single {
-        connection: Option<Single>,
+    Http1 {
+        connection: Option<Http1Connection>,
         pool: Option<Arc<Pool>>,
         address: String,
     },
 }
 
 impl PooledBody {
-    fn ended(&mut self) {
-        if let Some(Kept::Single { connection, pool, address }) = self.kept.take()
+    fn release(&mut self) {
+        if let Some(Lease::Http1 { connection, pool, address }) = self.lease.take()
             && let (Some(connection), Some(pool)) = (connection, pool)
             && !connection.sender.is_closed()
         {
             let mut hosts = pool.hosts.lock();
             let host = hosts.entry(address).or_default();
             if host.idle.len() < MAX_IDLE {
-                host.idle.push(Idle { connection, since: Instant::now() });
+                host.idle.push(IdleConnection { connection, since: Instant::now() });
             }
         }
     }
@@ -496,7 +496,7 @@ impl HttpBody for PooledBody {
             self.meter.delivered(frame.data_ref().map_or(0, Bytes::len));
         }
         if matches!(polled, Poll::Ready(None)) || self.body.is_end_stream() {
-            self.ended();
+            self.release();
         }
         polled.map_err(Into::into)
     }

@@ -49,7 +49,7 @@ pub struct Way {
 }
 
 /// An open connection.
-pub(crate) struct Connected {
+pub(crate) struct OpenConnection {
     pub(crate) stream: Box<dyn ByteStream>,
     pub(crate) meter: Meter,
     /// True if both sides agreed on HTTP/2.
@@ -105,7 +105,7 @@ impl Target {
     }
 
     /// Opens a connection, with a TLS handshake if the target has TLS.
-    pub(crate) async fn dial(&self) -> Result<Connected, DialError> {
+    pub(crate) async fn dial(&self) -> Result<OpenConnection, DialError> {
         let meter = Meter::default();
         let stream: Box<dyn ByteStream> = match &self.way.dialer {
             Some(dialer) => {
@@ -115,7 +115,7 @@ impl Target {
             None => Box::new(Metered::new(self.dial_directly().await?, meter.clone())),
         };
         let Some(config) = &self.tls else {
-            return Ok(Connected { stream, meter, is_multiplexed: false, flaws: Flaws::default() });
+            return Ok(OpenConnection { stream, meter, is_multiplexed: false, flaws: Flaws::default() });
         };
         let name = self.server_name.as_ref().unwrap_or(&self.host);
         let name = ServerName::try_from(name.clone())
@@ -128,7 +128,7 @@ impl Target {
                 if is_multiplexed {
                     meter.share();
                 }
-                Ok(Connected { stream: Box::new(Lenient(stream)), meter, is_multiplexed, flaws })
+                Ok(OpenConnection { stream: Box::new(Lenient(stream)), meter, is_multiplexed, flaws })
             }
             Ok(Err(error)) => {
                 let text = tls::explain(&error);
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_that_proxies_may_reach() {
+    fn accepts_only_global_unicast_addresses() {
         for (address, want) in [
             ("10.0.0.1", true),
             ("8.8.8.8", true),
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn urls() {
+    fn formats_urls_with_ipv6_hosts() {
         for (host, port, want) in [
             ("10.0.0.1", Some(80), "http://10.0.0.1:80/a?b"),
             ("fd00::1", None, "http://[fd00::1]/a?b"),
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_there() {
+    async fn reports_dial_errors_like_go() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);

@@ -1,8 +1,8 @@
 //! Client configurations of TLS to other servers, with or without verification of their certificates.
 
-mod first_version;
+mod messages;
 mod verifier;
-mod words;
+mod x509_v1;
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::{ClientConfig, Error, RootCertStore};
 use rustls_pki_types::CertificateDer;
 
-pub use first_version::{key_of_first_version, tls12_signature, tls13_signature, verify_first_version};
+pub use messages::explain;
+pub(crate) use messages::sha1_name;
 use verifier::Verifier;
-pub use words::explain;
-pub(crate) use words::sha1_name;
+pub use x509_v1::{key_of_first_version, tls12_signature, tls13_signature, verify_first_version};
 
 /// The trusted certificates.
 pub enum Verification {

@@ -29,7 +29,7 @@ pub enum EgressError {
 
 /// The configured connections of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Connection {
     Direct,
     HttpConnect(Proxy),
     /// Through the socket of a konnectivity server.
@@ -53,7 +53,7 @@ pub(crate) struct TlsFiles {
     pub(crate) server_name: Option<String>,
 }
 
-pub(crate) fn load(path: &Path) -> Result<Vec<(Network, Way)>, EgressError> {
+pub(crate) fn load(path: &Path) -> Result<Vec<(Network, Connection)>, EgressError> {
     let shown = path.display().to_string();
     let text = std::fs::read(path).map_err(|error| {
         let (quoted, why) = (go_quote(&shown), read_error(&shown, &error));
@@ -62,30 +62,32 @@ pub(crate) fn load(path: &Path) -> Result<Vec<(Network, Way)>, EgressError> {
     parse(&text)
 }
 
-fn parse(text: &[u8]) -> Result<Vec<(Network, Way)>, EgressError> {
+fn parse(text: &[u8]) -> Result<Vec<(Network, Connection)>, EgressError> {
     let file = FORMAT.read(text).map_err(|error| EgressError::Read(error.0))?;
     let selections = file.list_at(&["egressSelections"]);
-    let mut wrong: Vec<String> =
-        selections.iter().flat_map(|selection| wrong_connection(connection(selection))).collect();
+    let mut errors: Vec<String> =
+        selections.iter().flat_map(|selection| validate_connection(connection(selection))).collect();
     let mut seen: Vec<String> = Vec::new();
     for (at, selection) in selections.iter().enumerate() {
         let name = selection.str_at(&["name"]).to_lowercase();
         if seen.contains(&name) {
-            wrong.push(format!("service.connection[{at}]: Duplicate value: {}", go_quote(&name)));
+            errors.push(format!("service.connection[{at}]: Duplicate value: {}", go_quote(&name)));
         } else if Network::parse(&name).is_none() {
             let name = go_quote(&name);
-            wrong.push(format!(
+            errors.push(format!(
                 "service.connection: Unsupported value: {name}: supported values: \"cluster\", \"controlplane\", \"etcd\""
             ));
         }
         seen.push(name);
     }
-    match wrong.as_slice() {
+    match errors.as_slice() {
         [] => {}
         [one] => return Err(EgressError::Invalid(one.clone())),
         several => return Err(EgressError::Invalid(format!("[{}]", several.join(", ")))),
     }
-    let known = |selection: &Value| Some((Network::parse(selection.str_at(&["name"]))?, way(connection(selection))));
+    let known = |selection: &Value| {
+        Some((Network::parse(selection.str_at(&["name"]))?, parse_connection(connection(selection))))
+    };
     Ok(selections.iter().filter_map(known).collect())
 }
 
@@ -99,15 +101,15 @@ fn part<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
 }
 
 /// Reads a valid connection.
-fn way(connection: &Value) -> Way {
+fn parse_connection(connection: &Value) -> Connection {
     let socket = || PathBuf::from(connection.str_at(&["transport", "uds", "udsName"]));
     match connection.str_at(&["proxyProtocol"]) {
-        "HTTPConnect" => Way::HttpConnect(match part(connection, &["transport", "tcp"]) {
+        "HTTPConnect" => Connection::HttpConnect(match part(connection, &["transport", "tcp"]) {
             Some(tcp) => Proxy::Tcp(address(tcp.str_at(&["url"])), tls(tcp)),
             None => Proxy::Unix(socket()),
         }),
-        "GRPC" => Way::Grpc(socket()),
-        _ => Way::Direct,
+        "GRPC" => Connection::Grpc(socket()),
+        _ => Connection::Direct,
     }
 }
 
@@ -137,7 +139,7 @@ fn address(url: &str) -> String {
     }
 }
 
-fn wrong_connection(connection: &Value) -> Vec<String> {
+fn validate_connection(connection: &Value) -> Vec<String> {
     let transport = part(connection, &["transport"]);
     let at = |field: &str, what: &str| format!("service.connection.{field}: {what}");
     match (connection.str_at(&["proxyProtocol"]), transport) {
@@ -152,12 +154,12 @@ fn wrong_connection(connection: &Value) -> Vec<String> {
                 vec![at("tcp", &format!("Invalid value: {shown}: TCP and UDS cannot both be set"))]
             }
             (None, None) => vec![at("tcp", "Required value: One of TCP or UDS must be set")],
-            (Some(tcp), None) => wrong_tcp(tcp),
-            (None, Some(uds)) => wrong_uds(uds),
+            (Some(tcp), None) => validate_tcp(tcp),
+            (None, Some(uds)) => validate_uds(uds),
         },
         ("GRPC", None) => vec![at("transport", "Required value: transport must be set for GRPC")],
         ("GRPC", Some(transport)) => match part(transport, &["uds"]) {
-            Some(uds) => wrong_uds(uds),
+            Some(uds) => validate_uds(uds),
             None => vec![at("uds", "Required value: UDS must be set with GRPC")],
         },
         (other, _) => {
@@ -168,7 +170,7 @@ fn wrong_connection(connection: &Value) -> Vec<String> {
     }
 }
 
-fn wrong_uds(uds: &Value) -> Vec<String> {
+fn validate_uds(uds: &Value) -> Vec<String> {
     match uds.str_at(&["udsName"]) {
         "" => {
             vec!["service.connection.udsName: Invalid value: \"nil\": must be present for UDS connections".to_owned()]
@@ -177,12 +179,12 @@ fn wrong_uds(uds: &Value) -> Vec<String> {
     }
 }
 
-fn wrong_tcp(tcp: &Value) -> Vec<String> {
+fn validate_tcp(tcp: &Value) -> Vec<String> {
     let (url, tls) = (tcp.str_at(&["url"]), part(tcp, &["tlsConfig"]));
     let at = |field: &str, what: &str| format!("service.connection.{field}: {what}");
     if url.starts_with("http://") {
-        let wrong = at("tlsConfig", "Invalid value: \"nil\": config must not be present when using HTTP");
-        return tls.map(|_| wrong).into_iter().collect();
+        let errors = at("tlsConfig", "Invalid value: \"nil\": config must not be present when using HTTP");
+        return tls.map(|_| errors).into_iter().collect();
     }
     if !url.starts_with("https://") {
         let url = go_quote(url);
@@ -192,7 +194,7 @@ fn wrong_tcp(tcp: &Value) -> Vec<String> {
     let Some(tls) = tls else {
         return vec![at("tlsConfig", "Required value: TLSConfig must be present when using HTTPS")];
     };
-    let mut wrong = Vec::new();
+    let mut errors = Vec::new();
     for (field, needed, missing) in [
         ("caBundle", None, "TLS config ca bundle does not exist"),
         ("clientCert", Some("Using TLS requires clientCert"), "TLS client cert does not exist"),
@@ -202,14 +204,14 @@ fn wrong_tcp(tcp: &Value) -> Vec<String> {
         let field = format!("tlsConfig.{field}");
         match (path, needed) {
             ("", None) => {}
-            ("", Some(needed)) => wrong.push(at(&field, &format!("Invalid value: \"nil\": {needed}"))),
+            ("", Some(needed)) => errors.push(at(&field, &format!("Invalid value: \"nil\": {needed}"))),
             (path, _) if !Path::new(path).exists() => {
-                wrong.push(at(&field, &format!("Invalid value: {}: {missing}", go_quote(path))));
+                errors.push(at(&field, &format!("Invalid value: {}: {missing}", go_quote(path))));
             }
             _ => {}
         }
     }
-    wrong
+    errors
 }
 
 /// Formats a transport like Go's internal type.
@@ -243,23 +245,23 @@ fn fields(types: Types) -> Vec<Field> {
 mod tests {
     use super::*;
 
-    fn read(selections: &str) -> Result<Vec<(Network, Way)>, String> {
+    fn read(selections: &str) -> Result<Vec<(Network, Connection)>, String> {
         let head = "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections:\n";
         parse(format!("{head}{selections}").as_bytes()).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn ways() {
-        let http = |address: &str| Way::HttpConnect(Proxy::Tcp(address.to_owned(), None));
+    fn reads_every_kind_of_connection() {
+        let http = |address: &str| Connection::HttpConnect(Proxy::Tcp(address.to_owned(), None));
         for (connection, want) in [
-            ("{proxyProtocol: Direct}", Way::Direct),
+            ("{proxyProtocol: Direct}", Connection::Direct),
             ("{proxyProtocol: HTTPConnect, transport: {tcp: {url: 'http://a:1/x'}}}", http("a:1")),
             ("{proxyProtocol: HTTPConnect, transport: {tcp: {url: 'http://[::1]'}}}", http("[::1]:80")),
             (
                 "{proxyProtocol: HTTPConnect, transport: {uds: {udsName: /run/p}}}",
-                Way::HttpConnect(Proxy::Unix("/run/p".into())),
+                Connection::HttpConnect(Proxy::Unix("/run/p".into())),
             ),
-            ("{proxyProtocol: GRPC, transport: {uds: {udsName: /run/p}}}", Way::Grpc("/run/p".into())),
+            ("{proxyProtocol: GRPC, transport: {uds: {udsName: /run/p}}}", Connection::Grpc("/run/p".into())),
         ] {
             let read = read(&format!("- name: Cluster\n  connection: {connection}"));
             assert_eq!(read, Ok(vec![(Network::Cluster, want)]), "{connection}");
@@ -267,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong() {
+    fn reports_invalid_selections_like_kube_apiserver() {
         for (selections, want) in [
             (
                 "- name: cluster\n  connection: {proxyProtocol: X}",

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::Tunnel;
 
 /// The maximum size of a response head. It is read byte by byte, so a larger one would take a noticeable time.
-const MOST: usize = 64 << 10;
+const MAX_HEAD: usize = 64 << 10;
 
 /// Requests a connection to `address`. Reads only the head of the response, since the rest belongs to the tunnel.
 pub(crate) async fn tunnel(stream: &mut Box<dyn Tunnel>, proxy: &str, address: &str) -> Result<(), String> {
@@ -33,7 +33,7 @@ pub(crate) async fn tunnel(stream: &mut Box<dyn Tunnel>, proxy: &str, address: &
 async fn head(stream: &mut Box<dyn Tunnel>) -> io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        if head.len() == MOST {
+        if head.len() == MAX_HEAD {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the response head of the proxy is too large"));
         }
         match stream.read_u8().await {
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn endless_heads_end() {
+    async fn limits_the_size_of_response_heads() {
         for pattern in [&b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n"[..], b"\r\n", b"x"] {
             let (near, mut far) = duplex(4096);
             let sender = tokio::spawn(async move {
@@ -68,12 +68,12 @@ mod tests {
             let error = tunnel(&mut near, "p", "a:1").await.unwrap_err();
             drop(near);
             assert!(error.starts_with("reading HTTP response from CONNECT to a:1 via proxy p failed: "), "{error}");
-            assert!(sender.await.unwrap() <= MOST + 8192);
+            assert!(sender.await.unwrap() <= MAX_HEAD + 8192);
         }
     }
 
     #[tokio::test]
-    async fn answers() {
+    async fn accepts_only_status_200() {
         for (answer, want) in [
             ("HTTP/1.1 200 Connection established\r\nVia: x\r\n\r\nrest", Ok("rest")),
             ("HTTP/1.1 403 Forbidden\r\n\r\n", Err("proxy error from p while dialing a:1, code 403: 403 Forbidden")),
@@ -100,9 +100,9 @@ mod tests {
             };
             assert_eq!(got, want, "{answer}");
             drop(near);
-            let mut asked = String::new();
-            far.read_to_string(&mut asked).await.unwrap();
-            assert_eq!(asked, "CONNECT a:1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+            let mut sent = String::new();
+            far.read_to_string(&mut sent).await.unwrap();
+            assert_eq!(sent, "CONNECT a:1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
         }
     }
 }

@@ -11,7 +11,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
-use crate::config::{self, EgressError, Proxy, TlsFiles, Way};
+use crate::config::{self, Connection, EgressError, Proxy, TlsFiles};
 use crate::konnectivity::Session;
 use crate::metrics::{DialMetrics, Labels};
 use crate::{Tunnel, connect};
@@ -54,8 +54,8 @@ impl Egress {
     /// Reads the configuration file, and the files that it names.
     pub fn load(path: &Path, metrics: &DialMetrics) -> Result<Self, EgressError> {
         let mut dialers = HashMap::new();
-        for (network, way) in config::load(path)? {
-            let dialer = Dialer::new(way, metrics);
+        for (network, connection) in config::load(path)? {
+            let dialer = Dialer::new(connection, metrics);
             let dialer = dialer.map_err(|why| EgressError::Dialer(format!("{:?}", network.as_str()), why))?;
             dialers.extend(dialer.map(|dialer| (network, Arc::new(dialer))));
         }
@@ -71,42 +71,42 @@ impl Egress {
 /// A dialer of connections through a proxy.
 #[derive(Debug)]
 pub struct Dialer {
-    by: By,
+    transport: Transport,
     metrics: DialMetrics,
 }
 
 #[derive(Debug)]
-enum By {
+enum Transport {
     Unix(PathBuf),
     Tcp { address: String, tls: Option<(Arc<ClientConfig>, ServerName<'static>)> },
     Grpc(PathBuf),
 }
 
 impl Dialer {
-    fn new(way: Way, metrics: &DialMetrics) -> Result<Option<Self>, String> {
-        let by = match way {
-            Way::Direct => return Ok(None),
-            Way::Grpc(socket) => By::Grpc(socket),
-            Way::HttpConnect(Proxy::Unix(socket)) => By::Unix(socket),
-            Way::HttpConnect(Proxy::Tcp(address, files)) => {
+    fn new(connection: Connection, metrics: &DialMetrics) -> Result<Option<Self>, String> {
+        let transport = match connection {
+            Connection::Direct => return Ok(None),
+            Connection::Grpc(socket) => Transport::Grpc(socket),
+            Connection::HttpConnect(Proxy::Unix(socket)) => Transport::Unix(socket),
+            Connection::HttpConnect(Proxy::Tcp(address, files)) => {
                 let tls = files.map(|files| Ok::<_, String>((tls(&files)?, server_name(&files, &address)?)));
-                By::Tcp { address, tls: tls.transpose()? }
+                Transport::Tcp { address, tls: tls.transpose()? }
             }
         };
-        Ok(Some(Self { by, metrics: metrics.clone() }))
+        Ok(Some(Self { transport, metrics: metrics.clone() }))
     }
 
     fn labels(&self) -> Labels {
-        match self.by {
-            By::Unix(_) => ["http_connect", "uds"],
-            By::Tcp { .. } => ["http_connect", "tcp"],
-            By::Grpc(_) => ["grpc", "uds"],
+        match self.transport {
+            Transport::Unix(_) => ["http_connect", "uds"],
+            Transport::Tcp { .. } => ["http_connect", "tcp"],
+            Transport::Grpc(_) => ["grpc", "uds"],
         }
     }
 
     /// Connects to `host:port`. Errors are in Go's words.
     pub async fn dial(&self, address: &str) -> Result<Box<dyn Tunnel>, String> {
-        let (labels, begun) = (self.labels(), Instant::now());
+        let (labels, started) = (self.labels(), Instant::now());
         self.metrics.started(labels);
         let dialed = match tokio::time::timeout(TIMEOUT, self.connect(address)).await {
             Ok(dialed) => dialed,
@@ -114,7 +114,7 @@ impl Dialer {
         };
         match dialed {
             Ok(tunnel) => {
-                self.metrics.succeeded(labels, begun.elapsed());
+                self.metrics.succeeded(labels, started.elapsed());
                 Ok(tunnel)
             }
             Err((stage, why)) => {
@@ -126,19 +126,19 @@ impl Dialer {
 
     async fn connect(&self, address: &str) -> Result<Box<dyn Tunnel>, (&'static str, String)> {
         let unreached = |why: String| ("connect", why);
-        let (mut stream, proxy): (Box<dyn Tunnel>, String) = match &self.by {
-            By::Grpc(socket) => {
+        let (mut stream, proxy): (Box<dyn Tunnel>, String) = match &self.transport {
+            Transport::Grpc(socket) => {
                 let session = Session::open(socket).await.map_err(unreached)?;
                 let tunnel = session.dial(address).await.map_err(|why| ("proxy", why))?;
                 return Ok(Box::new(tunnel));
             }
-            By::Unix(socket) => {
+            Transport::Unix(socket) => {
                 let shown = socket.display().to_string();
                 let stream = UnixStream::connect(socket).await;
                 let stream = stream.map_err(|error| unreached(dialing("unix", &shown, &error)))?;
                 (Box::new(stream), shown)
             }
-            By::Tcp { address, tls } => {
+            Transport::Tcp { address, tls } => {
                 let tcp = TcpStream::connect(address).await;
                 let tcp = tcp.map_err(|error| unreached(dialing("tcp", address, &error)))?;
                 let _ = tcp.set_nodelay(true);

@@ -19,7 +19,7 @@ use tonic::{Status, Streaming};
 use tonic_prost::ProstCodec;
 use tower::service_fn;
 
-use crate::bounded::{Allowance, Bounded};
+use crate::grpc_transport::{GrpcAllowance, GrpcTransport};
 
 /// The Go client's timeout for the proxy and for its response to a dial request.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -122,7 +122,7 @@ struct Incoming {
     packets: Streaming<Packet>,
     useless: u32,
     /// The bytes that may be read besides the data of packets.
-    allowance: Allowance,
+    allowance: GrpcAllowance,
 }
 
 impl Incoming {
@@ -147,18 +147,18 @@ impl Incoming {
 }
 
 /// The packets of an open connection that have a use.
-enum FromProxy {
+enum ProxyEvent {
     Data(Vec<u8>),
     Closed,
 }
 
 /// Returns the use of a payload for a connection.
-fn for_connection(payload: Payload, connection: i64) -> Option<FromProxy> {
+fn event_of(payload: Payload, connection: i64) -> Option<ProxyEvent> {
     match payload {
         Payload::Data(data) if data.connection == connection && !data.data.is_empty() => {
-            Some(FromProxy::Data(data.data))
+            Some(ProxyEvent::Data(data.data))
         }
-        Payload::CloseResponse(closed) if closed.connection == connection => Some(FromProxy::Closed),
+        Payload::CloseResponse(closed) if closed.connection == connection => Some(ProxyEvent::Closed),
         _ => None,
     }
 }
@@ -166,11 +166,11 @@ fn for_connection(payload: Payload, connection: i64) -> Option<FromProxy> {
 impl Session {
     /// Opens a stream to the socket of a proxy server.
     pub(crate) async fn open(socket: &Path) -> Result<Self, String> {
-        let (path, allowance) = (socket.to_owned(), Allowance::new());
+        let (path, allowance) = (socket.to_owned(), GrpcAllowance::new());
         let allowed = allowance.clone();
         let connect = service_fn(move |_: Uri| {
             let (path, allowance) = (path.clone(), allowance.clone());
-            async move { UnixStream::connect(path).await.map(|stream| TokioIo::new(Bounded::new(stream, allowance))) }
+            async move { UnixStream::connect(path).await.map(|stream| TokioIo::new(GrpcTransport::new(stream, allowance))) }
         });
         let endpoint = Endpoint::from_static("http://localhost").connect_timeout(DIAL_TIMEOUT);
         let channel = endpoint.connect_with_connector(connect).await.map_err(|error| {
@@ -232,9 +232,7 @@ impl Session {
             }
         };
         let receiving = async {
-            while let Ok(Some(FromProxy::Data(data))) =
-                incoming.next(|payload| for_connection(payload, connection)).await
-            {
+            while let Ok(Some(ProxyEvent::Data(data))) = incoming.next(|payload| event_of(payload, connection)).await {
                 if to_us.write_all(&data).await.is_err() {
                     break;
                 }
@@ -331,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection() {
+    async fn carries_bytes_and_closes_streams_with_useless_packets() {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("proxy");
         let seen = Arc::new(Mutex::new(Vec::new()));

@@ -3,10 +3,10 @@
 //!
 //! Independent of the contents of connections.
 
-mod bounded;
 mod config;
 mod connect;
 mod dialer;
+mod grpc_transport;
 mod konnectivity;
 mod metrics;
 pub mod paced;

@@ -12,21 +12,21 @@ use tokio::time::{Sleep, sleep};
 
 /// The most bytes that are read at once into a large buffer.
 pub const SLICE: usize = 16 << 10;
-/// The bytes after which other tasks have their turn, and the most that are read at once. Reads count as [`READ`] bytes at least.
+/// The bytes after which other tasks have their turn, and the most that are read at once. Reads count as [`MIN_READ`] bytes at least.
 pub const TURN: usize = 32 << 10;
-const READ: usize = 512;
+const MIN_READ: usize = 512;
 
 /// The further bytes that each piece and each byte of data allow. A TLS record for each byte has 22 more, and each
 /// chunk of one byte may come in three records.
-pub const FOR_PIECE: u64 = 512;
-pub const FOR_BYTE: u64 = 64;
+pub const CREDIT_PER_PIECE: u64 = 512;
+pub const CREDIT_PER_BYTE: u64 = 64;
 /// The written bytes that allow one more byte where the peer acknowledges data. This server's pings are written, too,
 /// and must not pay for more pings.
-pub const WRITTEN: u64 = 4;
+pub const WRITTEN_PER_CREDIT: u64 = 4;
 
 /// A connection beyond its limits that may be useful again is read at this pace.
 const PAUSE: Duration = Duration::from_millis(50);
-pub const PER_PAUSE: u64 = 8 << 10;
+pub const CREDIT_PER_PAUSE: u64 = 8 << 10;
 
 /// Counts what may be read from a connection. Clones share the counts.
 pub trait Allowance {
@@ -36,7 +36,7 @@ pub trait Allowance {
     /// The error with which the connection ends, if it is not worth a pause.
     fn is_exceeded(&self) -> io::Result<bool>;
 
-    /// Allows [`PER_PAUSE`] more bytes after a pause.
+    /// Allows [`CREDIT_PER_PAUSE`] more bytes after a pause.
     fn after_pause(&self);
 
     fn note_read(&self, bytes: usize);
@@ -45,17 +45,17 @@ pub trait Allowance {
 }
 
 /// A connection with an allowance.
-pub struct Paced<S, A> {
+pub struct PacedStream<S, A> {
     stream: S,
     allowance: A,
     /// The bytes that were read since other tasks had their turn.
-    in_turn: usize,
+    read_in_turn: usize,
     pause: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S, A: Allowance> Paced<S, A> {
+impl<S, A: Allowance> PacedStream<S, A> {
     pub fn new(stream: S, allowance: A) -> Self {
-        Self { stream, allowance, in_turn: 0, pause: None }
+        Self { stream, allowance, read_in_turn: 0, pause: None }
     }
 
     /// Returns ready when more may be read.
@@ -76,11 +76,11 @@ impl<S, A: Allowance> Paced<S, A> {
     }
 }
 
-impl<S: AsyncRead + Unpin, A: Allowance + Unpin> AsyncRead for Paced<S, A> {
+impl<S: AsyncRead + Unpin, A: Allowance + Unpin> AsyncRead for PacedStream<S, A> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if this.in_turn >= TURN {
-            this.in_turn = 0;
+        if this.read_in_turn >= TURN {
+            this.read_in_turn = 0;
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -97,17 +97,17 @@ impl<S: AsyncRead + Unpin, A: Allowance + Unpin> AsyncRead for Paced<S, A> {
             polled
         };
         if polled.is_pending() {
-            this.in_turn = 0;
+            this.read_in_turn = 0;
             return Poll::Pending;
         }
         let read = buf.filled().len() - before;
-        this.in_turn += read.max(READ);
+        this.read_in_turn += read.max(MIN_READ);
         this.allowance.note_read(read);
         polled
     }
 }
 
-impl<S: AsyncWrite + Unpin, A: Allowance + Unpin> AsyncWrite for Paced<S, A> {
+impl<S: AsyncWrite + Unpin, A: Allowance + Unpin> AsyncWrite for PacedStream<S, A> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.note_written(&polled);

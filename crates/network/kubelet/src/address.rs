@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_preference_decides() {
+    fn prefers_the_first_address_type_that_the_node_has() {
         let node = value!({"status": {"addresses": [
             {"type": "InternalIP", "address": "10.0.0.1"},
             {"type": "Hostname", "address": "n1"},

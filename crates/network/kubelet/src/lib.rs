@@ -114,8 +114,8 @@ impl Kubelets {
     /// Returns the address of a node's kubelet. Errors are in kube-apiserver's words.
     pub fn of_node(&self, node: &Value) -> Result<Kubelet, String> {
         let host = preferred_address(node, &self.preferred_address_types)?;
-        let said = node.int_at(&["status", "daemonEndpoints", "kubeletEndpoint", "Port"]);
-        let port = said.and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0).unwrap_or(self.port);
+        let declared = node.int_at(&["status", "daemonEndpoints", "kubeletEndpoint", "Port"]);
+        let port = declared.and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0).unwrap_or(self.port);
         let to = |tls: &Arc<ClientConfig>| Target {
             host: host.clone(),
             port: Some(port),
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_and_features() {
+    fn reads_port_and_declared_features_of_the_node() {
         let kubelets = Kubelets::new(&Config::default()).unwrap();
         for (status, want) in [
             (value!({"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}), "https://10.0.0.1:10250 false"),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_not_there() {
+    fn reports_missing_files() {
         let config = Config { authority: Some("/nowhere/ca.crt".into()), ..Config::default() };
         let error = Kubelets::new(&config).err().unwrap().to_string();
         assert!(error.starts_with("open /nowhere/ca.crt: "), "{error}");

@@ -12,33 +12,33 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt;
 
 /// The number of bytes that the content type is guessed from.
-const LOOKED_AT: usize = 512;
+const SNIFF_LEN: usize = 512;
 
 /// A body whose first frame was taken.
-pub(crate) struct Peeked {
+pub(crate) struct PeekedBody {
     first: Option<Result<Frame<Bytes>, BoxError>>,
     rest: PooledBody,
 }
 
 /// Adds a content type to a response with a body and without one.
-pub(crate) async fn told(answer: PooledAnswer) -> Response<Peeked> {
+pub(crate) async fn with_content_type(answer: PooledAnswer) -> Response<PeekedBody> {
     let headers = answer.headers();
-    let is_told = [CONTENT_TYPE, CONTENT_ENCODING, TRANSFER_ENCODING].iter().any(|name| headers.contains_key(name));
+    let is_declared = [CONTENT_TYPE, CONTENT_ENCODING, TRANSFER_ENCODING].iter().any(|name| headers.contains_key(name));
     let has_none = matches!(answer.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    if is_told || has_none || answer.body().is_end_stream() {
-        return answer.map(|rest| Peeked { first: None, rest });
+    if is_declared || has_none || answer.body().is_end_stream() {
+        return answer.map(|rest| PeekedBody { first: None, rest });
     }
     let (mut parts, mut rest) = answer.into_parts();
     let first = rest.frame().await;
     if let Some(Ok(frame)) = &first
         && let Some(data) = frame.data_ref().filter(|data| !data.is_empty())
     {
-        parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(guess(data)));
+        parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(detect(data)));
     }
-    Response::from_parts(parts, Peeked { first, rest })
+    Response::from_parts(parts, PeekedBody { first, rest })
 }
 
-impl HttpBody for Peeked {
+impl HttpBody for PeekedBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -90,7 +90,7 @@ const HTML: [&str; 17] = [
 ];
 
 /// The first bytes of other kinds of data; `.` stands for any byte.
-const BEGINNINGS: [(&[u8], &str); 27] = [
+const SIGNATURES: [(&[u8], &str); 27] = [
     (b"%PDF-", "application/pdf"),
     (b"%!PS-Adobe-", "application/postscript"),
     (b"\xFE\xFF..", "text/plain; charset=utf-16be"),
@@ -121,8 +121,8 @@ const BEGINNINGS: [(&[u8], &str); 27] = [
 ];
 
 /// Guesses the content type of data from its first bytes.
-pub(crate) fn guess(data: &[u8]) -> &'static str {
-    let data = &data[..data.len().min(LOOKED_AT)];
+pub(crate) fn detect(data: &[u8]) -> &'static str {
+    let data = &data[..data.len().min(SNIFF_LEN)];
     let text = data.trim_ascii_start();
     let is_tag = |tag: &&str| {
         let Some((begin, rest)) = text.split_at_checked(tag.len()) else { return false };
@@ -138,7 +138,7 @@ pub(crate) fn guess(data: &[u8]) -> &'static str {
         let bytes = data.get(..pattern.len()).unwrap_or_default();
         bytes.len() == pattern.len() && pattern.iter().zip(bytes).all(|(want, byte)| *want == b'.' || want == byte)
     };
-    if let Some((_, kind)) = BEGINNINGS.iter().find(|(pattern, _)| begins(pattern)) {
+    if let Some((_, kind)) = SIGNATURES.iter().find(|(pattern, _)| begins(pattern)) {
         return kind;
     }
     let is_binary = |byte: &u8| matches!(byte, 0..=8 | 0x0B | 0x0E..=0x1A | 0x1C..=0x1F);
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn guesses() {
+    fn detects_content_types_like_go() {
         for (data, want) in [
             (&b"<html><body>"[..], "text/html; charset=utf-8"),
             (b" \n<!doctype HTML>", "text/html; charset=utf-8"),
@@ -169,7 +169,7 @@ mod tests {
             (b"", "text/plain; charset=utf-8"),
             ("\u{e4}\u{f6}".as_bytes(), "text/plain; charset=utf-8"),
         ] {
-            assert_eq!(guess(data), want, "{data:?}");
+            assert_eq!(detect(data), want, "{data:?}");
         }
     }
 }

@@ -7,9 +7,9 @@ use binnacle_streams::{is_upgrade, pass_through};
 use http::header::{HeaderName, HeaderValue, LOCATION};
 use http::{Method, StatusCode};
 
-use crate::ending::{Broken, until_stopped};
 use crate::headers;
-use crate::rewrite::{Links, leads_on, rewrite_links};
+use crate::rewrite::{LinkRewriter, has_links, rewrite_links};
+use crate::until_shutdown::{Broken, until_stopped};
 
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 
@@ -35,12 +35,12 @@ pub async fn forward(mut request: Request, to: Forward<'_>) -> Result<Response, 
     }
     if path.is_empty() && matches!(request.method, Method::GET | Method::HEAD) {
         // Relative links of a page need the slash (https://issue.k8s.io/4958).
-        return Ok(moved(&format!("{}/{query}", path::escape_path(&own_path))));
+        return Ok(redirect_to(&format!("{}/{query}", path::escape_path(&own_path))));
     }
     let prefix = own_path.strip_suffix(path.as_str()).unwrap_or(&own_path).to_owned();
     let escaped = path::escape_path(&path);
     let mut headers = headers::forwarded(&mut request);
-    let links = Links {
+    let links = LinkRewriter {
         prefix: &prefix,
         source: &to.target.authority(),
         requested: headers.get(http::header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default(),
@@ -68,13 +68,13 @@ pub async fn forward(mut request: Request, to: Forward<'_>) -> Result<Response, 
     headers::strip_from_answer(response.headers_mut());
     headers::strip_cors(response.headers_mut());
     headers::leave_length_open(&method, &mut response);
-    Ok(match leads_on(response.headers()) {
+    Ok(match has_links(response.headers()) {
         true => rewrite_links(response, links),
         false => response,
     })
 }
 
-fn moved(location: &str) -> Response {
+fn redirect_to(location: &str) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
     if let Ok(location) = HeaderValue::from_str(location) {

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn trailers_are_announced_again() {
+    fn keeps_trailer_announcements_of_chunked_responses() {
         let mut headers = map(&[("transfer-encoding", "chunked"), ("trailer", "X-T"), ("connection", "close")]);
         strip_from_answer(&mut headers);
         assert_eq!(headers, map(&[("trailer", "X-T")]));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn how_bodies_are_announced() {
+    fn announces_bodies_like_go() {
         let chunks = || Body::stream(futures::stream::once(async { Ok::<_, std::io::Error>(bytes::Bytes::from("x")) }));
         let length = |text| Some(("content-length", text));
         let chunked = Some(("transfer-encoding", "chunked"));

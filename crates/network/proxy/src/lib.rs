@@ -6,12 +6,12 @@
 //! Independent of resources.
 
 mod content_type;
-mod ending;
 mod forward;
 mod headers;
 mod relay;
 mod rewrite;
+mod until_shutdown;
 
-pub use ending::{Broken, until_stopped};
 pub use forward::{Forward, forward};
 pub use relay::{Relay, relay};
+pub use until_shutdown::{Broken, until_stopped};

@@ -10,9 +10,9 @@ use http::{HeaderMap, StatusCode, Uri};
 use rustls::ClientConfig;
 
 use crate::content_type;
-use crate::ending::{Broken, until_stopped};
 use crate::headers;
-use crate::rewrite::{Links, leads_on, rewrite_links};
+use crate::rewrite::{LinkRewriter, has_links, rewrite_links};
+use crate::until_shutdown::{Broken, until_stopped};
 
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -57,10 +57,10 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
     *outgoing.uri_mut() = uri;
     *outgoing.headers_mut() = headers;
     headers::announce_body(&mut outgoing);
-    let (method, asked) = (outgoing.method().clone(), outgoing.uri().clone());
-    let url = || format!("https://{}{asked}", to.address);
+    let (method, uri) = (outgoing.method().clone(), outgoing.uri().clone());
+    let url = || format!("https://{}{uri}", to.address);
     let mut span = trace::begin_request(&method, url, outgoing.headers_mut());
-    let answer = to.pool.send(to.address, outgoing).await.map_err(|error| unreachable_words(&error));
+    let answer = to.pool.send(to.address, outgoing).await.map_err(|error| unreachable_message(&error));
     if let Some(span) = &mut span {
         match &answer {
             Ok(answer) => span.answered(answer.status().as_u16()),
@@ -83,9 +83,9 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
         return Ok(refused);
     }
     // Guessed types are for browsers only, as in Go.
-    let links = leads_on(answer.headers())
-        .then(|| Links { prefix: "", source: to.address, requested: to.address, target: to.address }.owned());
-    let answer = content_type::told(answer).await;
+    let links = has_links(answer.headers())
+        .then(|| LinkRewriter { prefix: "", source: to.address, requested: to.address, target: to.address }.owned());
+    let answer = content_type::with_content_type(answer).await;
     let mut response = answer.map(|body| until_stopped(Body::new(body), &shutdown, Broken::Fails));
     *response.version_mut() = http::Version::HTTP_11;
     headers::strip_from_answer(response.headers_mut());
@@ -98,7 +98,7 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
 }
 
 /// Returns the message for a server that cannot be reached.
-fn unreachable_words(error: &SendError) -> String {
+fn unreachable_message(error: &SendError) -> String {
     format!("error trying to reach service: {error}")
 }
 
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forwarded_headers() {
+    fn adds_x_forwarded_headers() {
         for (escaped, want) in [("/apis/g/v1/x", "/apis/g/v1/x"), ("/apis//g/../v1/", "/apis/v1/")] {
             let mut headers = HeaderMap::new();
             add_forwarded(&mut headers, escaped, &HeaderValue::from_static("10.0.0.1:443"));

@@ -11,7 +11,7 @@ use http::header::{CONTENT_TYPE, HeaderValue, LOCATION};
 
 /// The hosts and the path for rewriting links.
 #[derive(Clone, Copy)]
-pub(crate) struct Links<'a> {
+pub(crate) struct LinkRewriter<'a> {
     /// The proxy's path, in front of the server's own.
     pub(crate) prefix: &'a str,
     /// The server, as it was dialed.
@@ -22,18 +22,18 @@ pub(crate) struct Links<'a> {
     pub(crate) target: &'a str,
 }
 
-/// [`Links`] with owned strings.
+/// [`LinkRewriter`] with owned strings.
 #[derive(Clone, Debug)]
-pub(crate) struct OwnedLinks {
+pub(crate) struct OwnedLinkRewriter {
     prefix: String,
     source: String,
     requested: String,
     target: String,
 }
 
-impl Links<'_> {
-    pub(crate) fn owned(&self) -> OwnedLinks {
-        OwnedLinks {
+impl LinkRewriter<'_> {
+    pub(crate) fn owned(&self) -> OwnedLinkRewriter {
+        OwnedLinkRewriter {
             prefix: self.prefix.to_owned(),
             source: self.source.to_owned(),
             requested: self.requested.to_owned(),
@@ -42,13 +42,13 @@ impl Links<'_> {
     }
 }
 
-impl OwnedLinks {
+impl OwnedLinkRewriter {
     /// Returns the rewritten link; `None` if it stays as it is: relative, or to another host.
     pub(crate) fn rewrite(&self, link: &str) -> Option<String> {
         let url = Reference::parse(link);
         let host = url.authority.map(|authority| authority.rsplit_once('@').map_or(authority, |(_, host)| host));
-        let elsewhere = host.is_some_and(|host| !host.is_empty() && host != self.source && host != self.requested);
-        if elsewhere || !url.path.starts_with('/') {
+        let is_other_host = host.is_some_and(|host| !host.is_empty() && host != self.source && host != self.requested);
+        if is_other_host || !url.path.starts_with('/') {
             return None;
         }
         let mut rewritten = String::with_capacity(link.len() + self.prefix.len());
@@ -78,13 +78,13 @@ impl OwnedLinks {
 }
 
 /// Returns true for the headers of a response with links: a header `Location`, or a page.
-pub(crate) fn leads_on(headers: &HeaderMap) -> bool {
+pub(crate) fn has_links(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     headers.contains_key(LOCATION) || kind.split(';').next().is_some_and(|kind| kind.trim() == "text/html")
 }
 
 /// Rewrites the header `Location`, or the links of the page if there is none.
-pub(crate) fn rewrite_links(mut response: Response, links: OwnedLinks) -> Response {
+pub(crate) fn rewrite_links(mut response: Response, links: OwnedLinkRewriter) -> Response {
     let Some(location) = response.headers().get(LOCATION) else { return page::rewrite_page(response, links) };
     let rewritten = location.to_str().ok().and_then(|location| links.rewrite(location));
     if let Some(value) = rewritten.and_then(|location| HeaderValue::from_str(&location).ok()) {
@@ -129,9 +129,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links() {
+    fn rewrites_absolute_paths_and_own_hosts() {
         let prefix = "/api/v1/namespaces/n/services/s/proxy";
-        let links = Links { prefix, source: "10.0.0.1:80", requested: "localhost:8001", target: "" }.owned();
+        let links = LinkRewriter { prefix, source: "10.0.0.1:80", requested: "localhost:8001", target: "" }.owned();
         for (link, want) in [
             ("/x", Some("/api/v1/namespaces/n/services/s/proxy/x")),
             ("/x/?a=b#c", Some("/api/v1/namespaces/n/services/s/proxy/x/?a=b#c")),
@@ -155,9 +155,9 @@ mod tests {
     }
 
     #[test]
-    fn links_of_one_server() {
+    fn rewrites_links_to_the_target_host() {
         let address = "10.0.0.1:443";
-        let links = Links { prefix: "", source: address, requested: address, target: address }.owned();
+        let links = LinkRewriter { prefix: "", source: address, requested: address, target: address }.owned();
         for (link, want) in [
             ("/x", Some("https://10.0.0.1:443/x")),
             ("/x//../y/?a=b#c", Some("https://10.0.0.1:443/x//../y/?a=b#c")),

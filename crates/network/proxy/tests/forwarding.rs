@@ -121,7 +121,7 @@ async fn text(response: Response) -> Result<String, String> {
 }
 
 #[tokio::test]
-async fn what_the_server_behind_gets() {
+async fn forwards_method_path_headers_and_body() {
     let address = backend().await;
     let headers = [
         ("host", "localhost:8001"),
@@ -157,7 +157,7 @@ async fn what_the_server_behind_gets() {
 }
 
 #[tokio::test]
-async fn what_the_client_gets() {
+async fn rewrites_responses_for_the_client() {
     let address = backend().await;
     let get = |url: &str| request(Method::GET, url, &[("host", "localhost:8001")], Body::empty());
     let response = through(address, get("/elsewhere"), "/elsewhere").await;

@@ -37,7 +37,7 @@ impl AuditLevel {
 
 /// The notes of one request. The policy decides once the caller is known; earlier notes count as well.
 #[derive(Debug, Default)]
-pub struct AuditNotes {
+pub struct AuditContext {
     /// 0 if not decided, otherwise the level plus one.
     level: AtomicU8,
     noted: Mutex<Noted>,
@@ -73,7 +73,7 @@ pub struct ObjectNotes {
     pub resource_version: Text,
 }
 
-impl AuditNotes {
+impl AuditContext {
     /// Sets the policy's decision about this request.
     pub fn decide(&self, level: AuditLevel, omit_managed_fields: bool) {
         self.noted.lock().omit_managed_fields = omit_managed_fields;
@@ -128,8 +128,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels() {
-        let notes = AuditNotes::default();
+    fn stores_every_audit_level() {
+        let notes = AuditContext::default();
         assert_eq!(notes.level(), None);
         for level in AuditLevel::ALL {
             notes.decide(level, true);
@@ -139,8 +139,8 @@ mod tests {
     }
 
     #[test]
-    fn the_first_annotation_stays() {
-        let notes = AuditNotes::default();
+    fn keeps_the_first_value_of_an_annotation() {
+        let notes = AuditContext::default();
         notes.annotate("a", "1");
         assert!(!notes.has_conflict.load(Ordering::Relaxed));
         notes.annotate("a", "2");

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn reading_within_a_limit() {
+    async fn reads_bodies_up_to_the_limit() {
         for (body, limit, want) in [
             (Body::empty(), 0, Some(0)),
             (Body::full("abc"), 3, Some(3)),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn too_large_is_413() {
+    async fn maps_too_large_bodies_to_413() {
         let error = pieces(&[2, 2]).read(3).await.unwrap_err();
         let status = Status::from(&error);
         assert_eq!((status.code(), status.message()), (413, "Request entity too large: limit is 3"));

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn questions_that_follow_from_answers() {
+    async fn answers_questions_that_depend_on_earlier_answers() {
         let numbers = Deferred::default();
         numbers.answer(0, 0);
         let mut found = Vec::new();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_error_ends_it() {
+    async fn returns_the_first_error() {
         let numbers = Deferred::default();
         let settled = numbers.settle(
             || chain(&numbers, 4),

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn resource_requests() {
+    fn parses_resource_requests_like_go() {
         let cases = [
             ("GET", "/api/v1/namespaces", "list api - v1 - namespaces - - namespaces"),
             ("GET", "/api/v1/namespaces/other", "get api - v1 other namespaces - other namespaces/other"),
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn other_requests() {
+    fn parses_non_resource_requests_with_the_http_method_as_verb() {
         for (method, url, verb) in [
             ("GET", "/", "get"),
             ("GET", "", "get"),
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_special_verb_needs_a_resource() {
+    fn rejects_a_special_verb_without_a_resource() {
         for url in ["/api/v1/watch", "/apis/apps/v1/proxy/"] {
             let error = parse("GET", url).unwrap_err();
             assert_eq!(error.to_string(), format!("unable to determine kind and namespace from url, {url}"));
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors_only_where_they_count() {
+    fn reads_selectors_only_of_lists_watches_and_deletecollection() {
         let url = "?fieldSelector=a%3Db&labelSelector=x";
         for (method, path, want) in [
             ("GET", "/api/v1/pods", ("a=b", "x")),
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn long_running() {
+    fn classifies_long_running_requests() {
         for (url, want) in [
             ("/api/v1/pods?watch=1", true),
             ("/api/v1/pods", false),

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn parts_add_up_or_overlap() {
+    async fn adds_sequential_parts_and_takes_the_longest_of_parallel_ones() {
         let record = Record::open(Method::GET, "/".into(), None, None);
         let millis = Duration::from_millis;
         working_for(&record, async {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_is_measured() {
+    async fn measures_asynchronous_and_synchronous_work() {
         let record = Record::open(Method::GET, "/".into(), None, None);
         let got = working_for(&record, async {
             measured(Part::Storage, tokio::time::sleep(Duration::from_millis(2))).await;
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn all_parts_have_their_place() {
+    fn lists_parts_in_the_order_of_their_discriminants() {
         for (at, part) in Part::ALL.into_iter().enumerate() {
             assert_eq!(part as usize, at);
         }

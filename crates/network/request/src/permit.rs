@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_allowed_create_permits_to_create() {
+    fn permits_create_only_after_an_allowed_create() {
         let allow = Decision::Allow(Text::default());
         for (decision, verb, subresource, want) in [
             (allow.clone(), "create", "", true),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permit_covers_nothing_but_its_own() {
+    fn covers_only_the_authorized_namespace_and_name() {
         let permit = |name| {
             let permit = Permit::from_decision(&Decision::Allow(Text::default()), action("create", "", name));
             permit.unwrap().for_create().unwrap()

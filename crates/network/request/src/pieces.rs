@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_one_buffer() {
+    fn reads_pieces_as_one_buffer() {
         for sizes in [&[][..], &[0], &[3], &[0, 3], &[3, 0, 2], &[1, 1, 1, 300], &[300, 1, 0, 0, 7]] {
             let total: usize = sizes.iter().sum();
             let want: Vec<u8> = (1..=total).map(|value| value as u8).collect();

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_reads_what_is_indented() {
+    fn indents_for_browsers_and_on_request() {
         for (agent, query, want) in [
             ("curl/7.88.1", "", true),
             ("Wget/1.21", "", true),

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_are_read_as_go_reads_them() {
+    fn parses_pairs_like_go() {
         let cases: &[(&str, &[(&str, &str)])] = &[
             ("", &[]),
             ("a=1&b=2&a=3", &[("a", "1"), ("b", "2"), ("a", "3")]),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn flags() {
+    fn parses_boolean_parameters_like_kube_apiserver() {
         for (raw, want) in [
             ("", false),
             ("watch", true),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
+    fn decodes_percent_escapes_but_not_plus() {
         assert_eq!(decode_path("/api/v1%2Fx+y").as_deref(), Some("/api/v1/x+y"));
         assert_eq!(decode_path("/%"), None);
         assert_eq!(decode_path("/%+1"), None);

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::latency::{Latencies, Part};
 use crate::trace::Trace;
-use crate::{AuditLevel, AuditNotes, Decision, RequestInfo, RequestSeat, User};
+use crate::{AuditContext, AuditLevel, Decision, RequestInfo, RequestSeat, User};
 
 /// The data about one request, shared by the filters, the handler and the response body; when the last of them drops
 /// it, the request has ended and the sink is called.
@@ -28,7 +28,7 @@ pub struct Record {
     latencies: Latencies,
     facts: Mutex<Facts>,
     /// Empty if the request is not audited.
-    audit: OnceLock<AuditNotes>,
+    audit: OnceLock<AuditContext>,
     /// Empty without tracing.
     trace: OnceLock<Arc<Trace>>,
     /// Empty until the request has a seat, and for those that need none.
@@ -181,12 +181,12 @@ impl Record {
     }
 
     /// Starts the notes for audit events.
-    pub fn begin_audit(&self) -> &AuditNotes {
-        self.audit.get_or_init(AuditNotes::default)
+    pub fn begin_audit(&self) -> &AuditContext {
+        self.audit.get_or_init(AuditContext::default)
     }
 
     /// Returns the notes for audit events, unless this request is not audited.
-    pub fn audit(&self) -> Option<&AuditNotes> {
+    pub fn audit(&self) -> Option<&AuditContext> {
         self.audit.get().filter(|notes| notes.level() != Some(AuditLevel::None))
     }
 
@@ -236,17 +236,17 @@ impl Drop for Record {
 mod tests {
     use super::*;
 
-    struct Seen(Mutex<Vec<(String, u16, u64)>>);
+    struct RecordingSink(Mutex<Vec<(String, u16, u64)>>);
 
-    impl RecordSink for Seen {
+    impl RecordSink for RecordingSink {
         fn finished(&self, record: &Record, facts: &Facts) {
             self.0.lock().push((record.audit_id().to_string(), facts.status, record.response_bytes()));
         }
     }
 
     #[test]
-    fn the_sink_is_told_once_by_the_last_holder() {
-        let seen = Arc::new(Seen(Mutex::default()));
+    fn calls_the_sink_once_when_the_last_reference_is_dropped() {
+        let seen = Arc::new(RecordingSink(Mutex::default()));
         let record = Record::open(Method::GET, "/".into(), Some("mine".into()), Some(seen.clone()));
         let other = record.clone();
         record.note(|facts| facts.status = 200);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_audit_id_is_none() {
+    fn replaces_an_empty_audit_id() {
         let record = Record::open(Method::GET, "/".into(), Some("".into()), None);
         assert_eq!(record.audit_id().len(), 36);
     }

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn everyone_hears_it() {
+    async fn notifies_receivers_before_and_after_the_shutdown() {
         let (trigger, shutdown) = ShutdownTrigger::new();
         let early = tokio::spawn(shutdown.fired());
         assert!(!shutdown.is_fired());

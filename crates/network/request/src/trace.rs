@@ -13,7 +13,7 @@ pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// The most spans of one request.
-const MOST_SPANS: usize = 1000;
+const MAX_SPANS: usize = 1000;
 
 /// The trace context that one server sends to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,10 +140,10 @@ pub struct Trace {
     context: [u8; 16],
     sampled: bool,
     sink: Arc<dyn SpanSink>,
-    kept: Mutex<Kept>,
+    tree: Mutex<SpanTree>,
 }
 
-struct Kept {
+struct SpanTree {
     /// The span that is the parent of new ones.
     innermost: [u8; 8],
     spans: Vec<Span>,
@@ -152,8 +152,8 @@ struct Kept {
 impl Trace {
     /// Makes a trace whose spans go to `sink` when it is dropped; `innermost` is the parent of the first one.
     pub fn new(context: SpanContext, sink: Arc<dyn SpanSink>) -> Arc<Self> {
-        let kept = Mutex::new(Kept { innermost: context.span, spans: Vec::new() });
-        Arc::new(Self { context: context.trace, sampled: context.sampled, sink, kept })
+        let tree = Mutex::new(SpanTree { innermost: context.span, spans: Vec::new() });
+        Arc::new(Self { context: context.trace, sampled: context.sampled, sink, tree })
     }
 
     pub fn is_sampled(&self) -> bool {
@@ -166,33 +166,33 @@ impl Trace {
 
     /// Returns the context for calls of other servers now.
     pub fn outgoing(&self) -> SpanContext {
-        SpanContext { trace: self.context, span: self.kept.lock().innermost, sampled: self.sampled }
+        SpanContext { trace: self.context, span: self.tree.lock().innermost, sampled: self.sampled }
     }
 
     /// Starts a span that is the parent of all later ones, until [`Trace::end_all`]. The id is zero if spans are not
     /// recorded.
     pub fn enter(&self, name: impl Into<Cow<'static, str>>, kind: SpanKind, began: SystemTime) -> [u8; 8] {
-        let mut kept = self.kept.lock();
-        if !self.sampled || kept.spans.len() >= MOST_SPANS {
+        let mut tree = self.tree.lock();
+        if !self.sampled || tree.spans.len() >= MAX_SPANS {
             return [0; 8];
         }
-        let span = self.span(name.into(), kind, began, kept.innermost);
-        kept.innermost = span.id;
+        let span = self.span(name.into(), kind, began, tree.innermost);
+        tree.innermost = span.id;
         let id = span.id;
-        kept.spans.push(span);
+        tree.spans.push(span);
         id
     }
 
     /// Changes a started span.
     pub fn change(&self, id: [u8; 8], change: impl FnOnce(&mut Span)) {
-        if let Some(span) = self.kept.lock().spans.iter_mut().find(|span| span.id == id) {
+        if let Some(span) = self.tree.lock().spans.iter_mut().find(|span| span.id == id) {
             change(span);
         }
     }
 
     /// Changes the server's span, if it is recorded.
     pub fn change_server(&self, change: impl FnOnce(&mut Span)) {
-        if let Some(span) = self.kept.lock().spans.iter_mut().find(|span| span.kind == SpanKind::Server) {
+        if let Some(span) = self.tree.lock().spans.iter_mut().find(|span| span.kind == SpanKind::Server) {
             change(span);
         }
     }
@@ -200,7 +200,7 @@ impl Trace {
     /// Ends the started spans, and sends all spans to the sink.
     pub fn end_all(&self) {
         let now = SystemTime::now();
-        let mut spans = std::mem::take(&mut self.kept.lock().spans);
+        let mut spans = std::mem::take(&mut self.tree.lock().spans);
         spans.iter_mut().filter(|span| span.ended == span.began).for_each(|span| span.ended = now);
         if !spans.is_empty() {
             self.sink.take(spans);
@@ -240,7 +240,7 @@ impl SpanParent {
     /// Returns the innermost span of the task's request, if it has a trace.
     pub fn current() -> Option<Self> {
         let trace = crate::latency::current_trace()?;
-        let span = trace.kept.lock().innermost;
+        let span = trace.tree.lock().innermost;
         Some(Self { trace, span })
     }
 
@@ -256,7 +256,7 @@ impl SpanParent {
 pub fn begin(name: impl FnOnce() -> Cow<'static, str>, kind: SpanKind) -> Option<OpenSpan> {
     let trace = crate::latency::current_trace()?;
     let span = trace.sampled.then(|| {
-        let parent = trace.kept.lock().innermost;
+        let parent = trace.tree.lock().innermost;
         trace.span(name(), kind, SystemTime::now(), parent)
     });
     Some(OpenSpan { trace, span })
@@ -302,9 +302,9 @@ impl Drop for OpenSpan {
     fn drop(&mut self) {
         let Some(mut span) = self.span.take() else { return };
         span.ended = SystemTime::now();
-        let mut kept = self.trace.kept.lock();
-        if kept.spans.len() < MOST_SPANS {
-            kept.spans.push(span);
+        let mut tree = self.trace.tree.lock();
+        if tree.spans.len() < MAX_SPANS {
+            tree.spans.push(span);
         }
     }
 }
@@ -330,16 +330,16 @@ mod tests {
     use crate::latency::working_for;
 
     #[derive(Default)]
-    struct Taken(Mutex<Vec<Span>>);
+    struct RecordingSink(Mutex<Vec<Span>>);
 
-    impl SpanSink for Taken {
+    impl SpanSink for RecordingSink {
         fn take(&self, spans: Vec<Span>) {
             self.0.lock().extend(spans);
         }
     }
 
     #[test]
-    fn contexts() {
+    fn parses_and_formats_traceparent() {
         let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let context = SpanContext::parse(good).unwrap();
         assert_eq!((context.header().to_str().unwrap(), context.sampled), (good, true));
@@ -359,10 +359,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn spans_are_nested() {
-        let taken = Arc::new(Taken::default());
+    async fn nests_spans_below_the_innermost_one() {
+        let sink = Arc::new(RecordingSink::default());
         let remote = SpanContext { trace: [1; 16], span: [2; 8], sampled: true };
-        let trace = Trace::new(remote, taken.clone());
+        let trace = Trace::new(remote, sink.clone());
         let record = Record::open(Method::GET, "/".into(), None, None);
         record.trace_with(trace.clone());
         let server = trace.enter("server", SpanKind::Server, SystemTime::now());
@@ -378,7 +378,7 @@ mod tests {
         })
         .await;
         trace.end_all();
-        let spans = taken.0.lock().clone();
+        let spans = sink.0.lock().clone();
         let parents: Vec<_> = spans.iter().map(|span| (span.name.as_ref(), span.parent)).collect();
         let want = [
             ("server", Some([2; 8])),
@@ -389,22 +389,22 @@ mod tests {
             ("HTTP POST", Some(handler)),
         ];
         assert_eq!(parents, want);
-        let told = SpanContext::of(&headers).unwrap();
-        assert_eq!((told.trace, told.span, told.sampled), ([1; 16], spans[5].id, true));
+        let sent = SpanContext::of(&headers).unwrap();
+        assert_eq!((sent.trace, sent.span, sent.sampled), ([1; 16], spans[5].id, true));
         assert_eq!(spans[5].error.as_deref(), Some(""));
     }
 
     #[tokio::test]
-    async fn what_is_not_sampled_is_told_and_not_kept() {
-        let taken = Arc::new(Taken::default());
-        let trace = Trace::new(SpanContext { trace: [1; 16], span: [2; 8], sampled: false }, taken.clone());
+    async fn propagates_unsampled_contexts_without_recording_spans() {
+        let sink = Arc::new(RecordingSink::default());
+        let trace = Trace::new(SpanContext { trace: [1; 16], span: [2; 8], sampled: false }, sink.clone());
         let record = Record::open(Method::GET, "/".into(), None, None);
         record.trace_with(trace.clone());
         assert_eq!(trace.enter("server", SpanKind::Server, SystemTime::now()), [0; 8]);
         let mut headers = HeaderMap::new();
         working_for(&record, async { drop(begin_request(&Method::GET, String::new, &mut headers)) }).await;
         trace.end_all();
-        assert!(taken.0.lock().is_empty());
+        assert!(sink.0.lock().is_empty());
         assert!(headers[TRACEPARENT].to_str().unwrap().ends_with("-0202020202020202-00"));
     }
 }

@@ -124,23 +124,23 @@ mod tests {
 
     /// A seat that notes what is done with it.
     #[derive(Default)]
-    struct Noted {
+    struct RecordingSeat {
         calls: Arc<Mutex<Vec<&'static str>>>,
         is_crowded: bool,
     }
 
-    struct Paused(Arc<Mutex<Vec<&'static str>>>);
+    struct PausedSeat(Arc<Mutex<Vec<&'static str>>>);
 
-    impl Drop for Paused {
+    impl Drop for PausedSeat {
         fn drop(&mut self) {
             self.0.lock().push("waited");
         }
     }
 
-    impl RequestSeat for Noted {
+    impl RequestSeat for RecordingSeat {
         fn pause(&self) -> Result<Option<Box<dyn Any + Send>>, WaitError> {
             self.calls.lock().push("pause");
-            if self.is_crowded { Err(WaitError::Crowded) } else { Ok(Some(Box::new(Paused(self.calls.clone())))) }
+            if self.is_crowded { Err(WaitError::Crowded) } else { Ok(Some(Box::new(PausedSeat(self.calls.clone())))) }
         }
 
         fn resume(&self) -> BoxFuture<'_, Result<(), WaitError>> {
@@ -160,7 +160,7 @@ mod tests {
 
     /// Waits in a request, and returns the outcome and the calls.
     async fn waited<E>(
-        seat: Noted,
+        seat: RecordingSeat,
         work: impl Future<Output = Result<u8, E>>,
     ) -> (Result<Result<u8, E>, WaitError>, Vec<&'static str>) {
         let record = Record::open(Method::GET, "/".into(), None, None);
@@ -179,37 +179,37 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn gives_the_seat_back_in_long_waits() {
         let all = ["pause", "waited", "resume"];
-        let (done, calls) = waited(Noted::default(), later(Ok::<_, ()>(1))).await;
+        let (done, calls) = waited(RecordingSeat::default(), later(Ok::<_, ()>(1))).await;
         assert_eq!((done, calls.as_slice()), (Ok(Ok(1)), &all[..]));
-        let (done, calls) = waited(Noted::default(), later(Err(()))).await;
+        let (done, calls) = waited(RecordingSeat::default(), later(Err(()))).await;
         assert_eq!((done, calls.as_slice()), (Ok(Err(())), &all[..2]));
         let brief = async {
             tokio::time::sleep(BRIEF / 2).await;
             Ok::<_, ()>(1)
         };
-        let (done, calls) = waited(Noted::default(), brief).await;
+        let (done, calls) = waited(RecordingSeat::default(), brief).await;
         assert_eq!((done, calls.is_empty()), (Ok(Ok(1)), true));
-        let crowded = Noted { is_crowded: true, ..Noted::default() };
+        let crowded = RecordingSeat { is_crowded: true, ..RecordingSeat::default() };
         let (done, calls) = waited(crowded, later(Ok::<_, ()>(1))).await;
         assert_eq!((done, calls.as_slice()), (Err(WaitError::Crowded), &all[..1]));
         assert_eq!(waiting(later(1)).await, Ok(1));
     }
 
     #[tokio::test]
-    async fn gives_the_seat_back_to_be_served_elsewhere() {
+    async fn gives_the_seat_back_to_be_served_remotely() {
         for (query, want) in [("", "later"), ("watch=true", "gave back")] {
             let query = Query::parse(query);
             let info = RequestInfo::parse(&Method::GET, "/apis/a.b/v1/things", &query, "").expect("valid");
             assert_eq!(served_elsewhere(&info), Ok(()));
             let passed_on = async { served_elsewhere(&info).map(|()| 1) };
-            assert_eq!(waited(Noted::default(), passed_on).await, (Ok(Ok(1)), vec![want]));
+            assert_eq!(waited(RecordingSeat::default(), passed_on).await, (Ok(Ok(1)), vec![want]));
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_abandoned_wait_ends() {
+    async fn releases_the_pause_of_a_cancelled_wait() {
         let (_sender, receiver) = oneshot::channel::<()>();
-        let seat = Noted::default();
+        let seat = RecordingSeat::default();
         let calls = seat.calls.clone();
         let work = waited(seat, async { receiver.await.map(|()| 1) });
         assert!(tokio::time::timeout(10 * BRIEF, work).await.is_err());

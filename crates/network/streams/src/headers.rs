@@ -38,8 +38,8 @@ pub fn is_websocket(headers: &HeaderMap) -> bool {
 /// headers of its own, which a client could name as well. Upgrades to another HTTP are not asked for: requests on it
 /// would have no identity but the one that the client gives them.
 pub fn settle_connection(headers: &mut HeaderMap) {
-    let named = named_by_connection(headers);
-    let is_upgrade = is_upgrade(headers) && !asks_for_http(headers);
+    let named = connection_options(headers);
+    let is_upgrade = is_upgrade(headers) && !requests_http(headers);
     for name in named.iter().filter(|name| !HOP_BY_HOP.contains(name)).chain([&HTTP2_SETTINGS]) {
         headers.remove(name);
     }
@@ -50,7 +50,7 @@ pub fn settle_connection(headers: &mut HeaderMap) {
 }
 
 /// Returns true if one of the protocols of an upgrade is HTTP, or TLS in front of it.
-fn asks_for_http(headers: &HeaderMap) -> bool {
+fn requests_http(headers: &HeaderMap) -> bool {
     let is_http = |protocol: &[u8]| {
         let name = protocol.trim_ascii().split(|byte| *byte == b'/').next().unwrap_or_default().to_ascii_lowercase();
         matches!(name.as_slice(), b"h2" | b"h2c" | b"http" | b"tls")
@@ -60,12 +60,12 @@ fn asks_for_http(headers: &HeaderMap) -> bool {
 
 /// Returns true if an answer switches to SPDY.
 pub(crate) fn upgrades_to_spdy(headers: &HeaderMap) -> bool {
-    let says = |name, what| headers.get(name).is_some_and(|value| contains(value, what));
-    says(CONNECTION, "upgrade") && says(UPGRADE, "spdy/3.1")
+    let has = |name, token| headers.get(name).is_some_and(|value| contains(value, token));
+    has(CONNECTION, "upgrade") && has(UPGRADE, "spdy/3.1")
 }
 
 /// Returns the headers of a request for an upgrade, with those of the connection.
-pub(crate) fn upgraded(request: &Request) -> HeaderMap {
+pub(crate) fn upgrade_headers(request: &Request) -> HeaderMap {
     let mut headers = request.headers.clone();
     complete_headers(&mut headers, &request.uri, request.connection.peer);
     headers
@@ -77,12 +77,12 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     if headers.contains_key(TRANSFER_ENCODING) {
         headers.remove(CONTENT_LENGTH);
     }
-    for name in named_by_connection(headers).iter().chain(&HOP_BY_HOP) {
+    for name in connection_options(headers).iter().chain(&HOP_BY_HOP) {
         headers.remove(name);
     }
 }
 
-fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
+fn connection_options(headers: &HeaderMap) -> Vec<HeaderName> {
     let values = headers.get_all(CONNECTION).iter();
     let names = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     names.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()).collect()
@@ -110,8 +110,8 @@ pub fn complete_headers(headers: &mut HeaderMap, uri: &Uri, peer: Option<SocketA
     }
 }
 
-fn contains(value: &HeaderValue, what: &str) -> bool {
-    value.to_str().is_ok_and(|value| value.to_ascii_lowercase().contains(what))
+fn contains(value: &HeaderValue, token: &str) -> bool {
+    value.to_str().is_ok_and(|value| value.to_ascii_lowercase().contains(token))
 }
 
 #[cfg(test)]
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_for_an_upgrade() {
+    fn recognizes_upgrades_and_websockets() {
         for (headers, upgrade, websocket) in [
             (&[][..], false, false),
             (&[("connection", "Upgrade"), ("upgrade", "SPDY/3.1")], true, false),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_connection() {
+    fn strips_hop_by_hop_headers() {
         let mut headers = map(&[
             ("connection", "close, X-Mine"),
             ("x-mine", "1"),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_connection_names() {
+    fn strips_headers_named_by_connection() {
         let upgrade = ("connection", "Upgrade");
         for (headers, want) in [
             (
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asked() {
+    fn adds_host_forwarded_for_and_one_user_agent() {
         let peer = Some(([10, 0, 0, 9], 1).into());
         let mut headers = map(&[("x-forwarded-for", "1.1.1.1"), ("x-forwarded-for", "2.2.2.2")]);
         complete_headers(&mut headers, &"https://h:1/x".parse().unwrap(), peer);

@@ -20,20 +20,20 @@ use crate::websocket::{self, Content, Incoming, Outgoing};
 const BINARY: [&str; 2] = ["", "binary.k8s.io"];
 const BASE64: &str = "base64.binary.k8s.io";
 /// The largest message, in bytes.
-const PIECE: usize = 2048;
-const FAREWELL: Duration = Duration::from_secs(1);
+const MAX_PIECE: usize = 2048;
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The largest message of a client that has nothing to say, in bytes.
-const SMALL: usize = 4096;
+const MAX_CLIENT_MESSAGE: usize = 4096;
 /// The time limit for sending one pushed message.
-const PATIENCE: Duration = Duration::from_secs(15);
+const SEND_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Answers a request for a WebSocket, and sends the body on it. The client's messages are ignored.
 pub fn as_messages(request: Request, body: Body) -> Result<Response, Status> {
     let accepted = websocket::choose(&request.headers, &[BINARY[0], BINARY[1], BASE64])
         .and_then(|protocol| websocket::accept(&request, protocol).map(|response| (response, protocol == BASE64)));
     match accepted {
-        Ok((response, true)) => send(request, response, body, Form::Base64),
-        Ok((response, false)) => send(request, response, body, Form::Binary),
+        Ok((response, true)) => send(request, response, body, Encoding::Base64),
+        Ok((response, false)) => send(request, response, body, Encoding::Binary),
         Err(refusal) => Ok(*refusal),
     }
 }
@@ -42,7 +42,7 @@ pub fn as_messages(request: Request, body: Body) -> Result<Response, Status> {
 /// protocol, of any name.
 pub fn as_events(request: Request, body: Body, text: bool) -> Result<Response, Status> {
     match websocket::accept_page(&request) {
-        Ok(response) => send(request, response, body, Form::Events { text }),
+        Ok(response) => send(request, response, body, Encoding::Events { text }),
         Err(refusal) => Ok(*refusal),
     }
 }
@@ -61,19 +61,19 @@ pub fn push(
         Err(refusal) => return Ok(*refusal),
     };
     take_over(&mut request, move |client, shutdown: Shutdown| async move {
-        let (mut outgoing, mut incoming) = websocket::open_with(client, SMALL).await;
+        let (mut outgoing, mut incoming) = websocket::open_with(client, MAX_CLIENT_MESSAGE).await;
         let broken = tokio::select! {
             () = push_all(texts, &mut outgoing) => None,
-            broken = gone(&mut incoming) => Some(broken),
+            broken = wait_for_close(&mut incoming) => Some(broken),
             () = shutdown.fired() => None,
         };
-        let farewell = async {
+        let closing = async {
             match broken {
                 None => websocket::close(&mut outgoing).await,
                 Some(broken) => websocket::answer_close(outgoing, incoming, broken).await,
             }
         };
-        let _ = tokio::time::timeout(FAREWELL, farewell).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
     })?;
     Ok(response)
 }
@@ -82,7 +82,7 @@ async fn push_all(texts: impl Stream<Item = Bytes>, client: &mut Outgoing) {
     let mut texts = pin!(texts);
     while let Some(text) = texts.next().await {
         let Ok(text) = Utf8Bytes::try_from(text) else { return };
-        let sent = tokio::time::timeout(PATIENCE, client.send(Message::Text(text))).await;
+        let sent = tokio::time::timeout(SEND_TIMEOUT, client.send(Message::Text(text))).await;
         if !matches!(sent, Ok(Ok(()))) {
             return;
         }
@@ -91,13 +91,13 @@ async fn push_all(texts: impl Stream<Item = Bytes>, client: &mut Outgoing) {
 
 /// The form of messages.
 #[derive(Clone, Copy)]
-enum Form {
+enum Encoding {
     Binary,
     Base64,
     Events { text: bool },
 }
 
-impl Form {
+impl Encoding {
     fn message(self, piece: Bytes) -> Option<Message> {
         Some(match self {
             Self::Base64 => Message::Text(BASE64_STANDARD.encode(piece).into()),
@@ -109,28 +109,28 @@ impl Form {
 }
 
 /// Sends the body once the response has been written.
-fn send(mut request: Request, response: Response, body: Body, form: Form) -> Result<Response, Status> {
+fn send(mut request: Request, response: Response, body: Body, encoding: Encoding) -> Result<Response, Status> {
     take_over(&mut request, move |client, shutdown: Shutdown| async move {
         let (mut outgoing, mut incoming) = websocket::open(client, Content::Ignored).await;
         let broken = tokio::select! {
-            _ = send_all(body, &mut outgoing, form) => None,
-            broken = gone(&mut incoming) => Some(broken),
+            _ = send_all(body, &mut outgoing, encoding) => None,
+            broken = wait_for_close(&mut incoming) => Some(broken),
             () = shutdown.fired() => None,
         };
-        let farewell = async {
+        let closing = async {
             match broken {
                 None => websocket::close(&mut outgoing).await,
                 Some(broken) => websocket::answer_close(outgoing, incoming, broken).await,
             }
         };
-        let _ = tokio::time::timeout(FAREWELL, farewell).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
     })?;
     Ok(response)
 }
 
-async fn send_all(mut body: Body, client: &mut Outgoing, form: Form) -> Result<(), Error> {
-    let whole = matches!(form, Form::Events { .. });
-    if !whole && let Some(empty) = form.message(Bytes::new()) {
+async fn send_all(mut body: Body, client: &mut Outgoing, encoding: Encoding) -> Result<(), Error> {
+    let whole = matches!(encoding, Encoding::Events { .. });
+    if !whole && let Some(empty) = encoding.message(Bytes::new()) {
         // An empty message shows that the connection is open, before there is any data.
         client.send(empty).await?;
     }
@@ -138,8 +138,8 @@ async fn send_all(mut body: Body, client: &mut Outgoing, form: Form) -> Result<(
         let Ok(data) = frame.into_data() else { continue };
         for mut piece in data.iter().cloned() {
             while !piece.is_empty() {
-                let next = piece.split_to(if whole { piece.len() } else { PIECE.min(piece.len()) });
-                let Some(message) = form.message(next) else { return Ok(()) };
+                let next = piece.split_to(if whole { piece.len() } else { MAX_PIECE.min(piece.len()) });
+                let Some(message) = encoding.message(next) else { return Ok(()) };
                 client.send(message).await?;
             }
         }
@@ -148,7 +148,7 @@ async fn send_all(mut body: Body, client: &mut Outgoing, form: Form) -> Result<(
 }
 
 /// Waits for the client to close; returns true if it broke the protocol.
-async fn gone(client: &mut Incoming) -> bool {
+async fn wait_for_close(client: &mut Incoming) -> bool {
     loop {
         tokio::task::consume_budget().await;
         match client.next().await {

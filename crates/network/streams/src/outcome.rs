@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn error_streams() {
+    fn parses_error_streams_of_every_version() {
         let failed = |why: &str| Outcome::Failed(why.to_owned());
         for (version, text, want) in [
             ("v4.channel.k8s.io", "", Outcome::Success),
@@ -137,7 +137,7 @@ mod tests {
 
     /// An outcome that one server writes is read by the next one.
     #[test]
-    fn statuses() {
+    fn round_trips_outcomes_as_status() {
         for outcome in [Outcome::Success, Outcome::Exit(7)] {
             assert_eq!(Outcome::of_error_stream("v5.channel.k8s.io", outcome.status().as_bytes()), outcome);
         }

@@ -12,7 +12,7 @@ use tokio::io::{ReadHalf, WriteHalf, split};
 
 use crate::headers;
 use crate::outcome::VERSIONS;
-use crate::spdy::{Flood, Frame, Reader, Reset, Writer};
+use crate::spdy::{FloodLimiter, Frame, Reader, Reset, Writer};
 use crate::upgrade::Upstream;
 
 pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("x-stream-protocol-version");
@@ -88,9 +88,9 @@ impl Session {
         let open = Frame::Open { stream, fin: false, headers };
         self.writer.write(&open).await.map_err(|error| error.to_string())?;
         let replied = async {
-            let mut flood = Flood::default();
+            let mut limiter = FloodLimiter::default();
             loop {
-                flood.useless().await;
+                limiter.delay().await;
                 match self.reader.next().await {
                     Ok(Some(Frame::Reply { stream: replied, .. })) if replied == stream => return Ok(()),
                     Ok(Some(Frame::Reset { stream: reset, .. })) if reset == stream => {
@@ -118,7 +118,10 @@ impl Session {
 }
 
 /// Ends a session: resets the streams and sends a GoAway.
-pub(crate) async fn hang_up(writer: &mut Writer<WriteHalf<Box<dyn ByteStream>>>, streams: impl Iterator<Item = u32>) {
+pub(crate) async fn close_session(
+    writer: &mut Writer<WriteHalf<Box<dyn ByteStream>>>,
+    streams: impl Iterator<Item = u32>,
+) {
     for stream in streams {
         if writer.write(&Frame::Reset { stream, reason: Reset::CANCEL }).await.is_err() {
             return;
@@ -153,7 +156,7 @@ async fn connect(target: &Target, path_and_query: &str) -> Result<(Box<dyn ByteS
         let refusal = Limited::new(answer.into_body(), MAX_REFUSAL).collect().await;
         let refusal = refusal
             .map_err(|_| "unable to upgrade connection: unable to read error from server response".to_owned())?;
-        return Err(format!("unable to upgrade connection: {}", complaint(&refusal.to_bytes())));
+        return Err(format!("unable to upgrade connection: {}", refusal_message(&refusal.to_bytes())));
     }
     let version = text(PROTOCOL_VERSION).unwrap_or_default();
     let connection = Upstream::of(answer, target).connection().await.map_err(|error| error.to_string())?;
@@ -161,7 +164,7 @@ async fn connect(target: &Target, path_and_query: &str) -> Result<(Box<dyn ByteS
 }
 
 /// Returns the message in a refusal, which may be a Status.
-fn complaint(body: &[u8]) -> String {
+fn refusal_message(body: &[u8]) -> String {
     if let Ok(status) = serde_json::from_slice::<serde_json::Value>(body) {
         for member in ["message", "error"] {
             if let Some(text) = status[member].as_str().map(str::trim).filter(|text| !text.is_empty()) {
@@ -180,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn complaints() {
+    fn finds_the_message_of_a_refusal() {
         for (body, want) in [
             ("", "empty server response"),
             (" no such pod\n", "no such pod"),
@@ -188,7 +191,7 @@ mod tests {
             (r#"{"error":"gone"}"#, "gone"),
             (r#"{"message":""}"#, r#"{"message":""}"#),
         ] {
-            assert_eq!(complaint(body.as_bytes()), want);
+            assert_eq!(refusal_message(body.as_bytes()), want);
         }
     }
 }

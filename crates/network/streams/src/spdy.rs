@@ -8,7 +8,7 @@ mod flood;
 mod frame;
 mod headers;
 
-pub(crate) use flood::Flood;
+pub(crate) use flood::FloodLimiter;
 pub use frame::{Frame, FrameError, Reader, Reset, Writer};
 
 /// Names and values of a stream's headers, names in lower case.

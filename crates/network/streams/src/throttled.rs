@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn each_direction_keeps_its_pace() {
+    async fn throttles_each_direction_separately() {
         let (near, mut far) = duplex(1 << 20);
         let mut near = Throttled::new(near, NonZeroU64::new(1000).unwrap());
         let begun = Instant::now();

@@ -14,8 +14,8 @@ use tokio::io::{ReadHalf, WriteHalf};
 use tokio::sync::Mutex;
 
 use crate::outcome::Outcome;
-use crate::remote_command::{Session, Streams, hang_up};
-use crate::spdy::{Flood, Frame, Reader, Writer};
+use crate::remote_command::{Session, Streams, close_session};
+use crate::spdy::{FloodLimiter, Frame, Reader, Writer};
 use crate::upgrade::take_over;
 use crate::websocket::{self, Content, Incoming, Outgoing};
 
@@ -39,28 +39,28 @@ const MAX_EARLY: usize = 64 * 1024;
 /// A terminal size has thirty characters.
 const MAX_RESIZE: usize = 4 * 1024;
 
-type Kubelet = Writer<WriteHalf<Box<dyn ByteStream>>>;
+type KubeletWriter = Writer<WriteHalf<Box<dyn ByteStream>>>;
 
 /// Returns true if a request needs this translation.
 pub fn wants_translation(headers: &http::HeaderMap) -> bool {
     crate::is_websocket(headers) && websocket::offered(headers).contains(&PROTOCOL)
 }
 
-/// Accepts the WebSocket, then opens the session at the kubelet; later errors are sent on their channel. `ended` is
+/// Accepts the WebSocket, then opens the session at the kubelet; later errors are sent on their channel. `report_code` is
 /// called with the code of the outcome, for metrics.
 pub fn translate(
     mut request: Request,
     target: Target,
     path_and_query: String,
     streams: Streams,
-    ended: impl FnOnce(u16) + Send + 'static,
+    report_code: impl FnOnce(u16) + Send + 'static,
 ) -> Result<Response, Status> {
     let accepted =
         websocket::choose(&request.headers, &[PROTOCOL]).and_then(|protocol| websocket::accept(&request, protocol));
     let response = match accepted {
         Ok(response) => response,
         Err(refusal) => {
-            ended(refusal.status().as_u16());
+            report_code(refusal.status().as_u16());
             return Ok(*refusal);
         }
     };
@@ -68,7 +68,7 @@ pub fn translate(
         let (outgoing, incoming) = websocket::open(client, Content::Channels).await;
         let client = Client { outgoing, incoming, early: VecDeque::new() };
         let outcome = client.serve(&target, &path_and_query, streams, &shutdown).await;
-        ended(outcome.map_or(500, |outcome| outcome.code()));
+        report_code(outcome.map_or(500, |outcome| outcome.code()));
     })?;
     Ok(response)
 }
@@ -98,27 +98,27 @@ impl Client {
         websocket::send_on(&mut self.outgoing, first, &[]).await.ok()?;
         let opened = tokio::select! {
             opened = Session::open(target, path_and_query, streams) => Some(opened),
-            () = gone(&mut self.incoming, &mut self.early) => None,
+            () = buffer_until_closed(&mut self.incoming, &mut self.early) => None,
             () = shutdown.fired() => None,
         };
         let outcome = match opened {
-            Some(Ok(session)) => self.converse(session, shutdown).await,
+            Some(Ok(session)) => self.run(session, shutdown).await,
             Some(Err(why)) => Some(Outcome::Failed(why)),
             None => None,
         };
-        let farewell = async {
+        let closing = async {
             if let Some(outcome) = &outcome {
                 let _ = websocket::send_on(&mut self.outgoing, OUTCOME, outcome.status().as_bytes()).await;
             }
             websocket::close(&mut self.outgoing).await;
         };
-        let patience = if shutdown.is_fired() { Duration::from_millis(200) } else { OUTCOME_TIMEOUT };
-        let _ = tokio::time::timeout(patience, farewell).await;
+        let timeout = if shutdown.is_fired() { Duration::from_millis(200) } else { OUTCOME_TIMEOUT };
+        let _ = tokio::time::timeout(timeout, closing).await;
         outcome
     }
 
-    async fn converse(&mut self, session: Session, shutdown: &Shutdown) -> Option<Outcome> {
-        let ids = Ids::of(&session);
+    async fn run(&mut self, session: Session, shutdown: &Shutdown) -> Option<Outcome> {
+        let ids = StreamIds::of(&session);
         let all: Vec<u32> = session.streams().collect();
         let version = session.version.clone();
         let writer = Mutex::new(session.writer);
@@ -135,13 +135,13 @@ impl Client {
             }
         };
         // The futures that held it have been dropped.
-        hang_up(&mut writer.into_inner(), all.into_iter()).await;
+        close_session(&mut writer.into_inner(), all.into_iter()).await;
         outcome
     }
 }
 
 /// The streams of a session.
-struct Ids {
+struct StreamIds {
     error: u32,
     stdin: Option<u32>,
     stdout: Option<u32>,
@@ -149,7 +149,7 @@ struct Ids {
     resize: Option<u32>,
 }
 
-impl Ids {
+impl StreamIds {
     fn of(session: &Session) -> Self {
         let Session { error, stdin, stdout, stderr, resize, .. } = *session;
         Self { error, stdin, stdout, stderr, resize }
@@ -157,7 +157,7 @@ impl Ids {
 }
 
 /// Collects a client's messages, up to a limit, until it leaves.
-async fn gone(incoming: &mut Incoming, early: &mut VecDeque<Bytes>) {
+async fn buffer_until_closed(incoming: &mut Incoming, early: &mut VecDeque<Bytes>) {
     let mut held = 0;
     while held < MAX_EARLY {
         match websocket::receive(incoming).await {
@@ -176,24 +176,24 @@ async fn gone(incoming: &mut Incoming, early: &mut VecDeque<Bytes>) {
 async fn to_client(
     mut kubelet: Reader<ReadHalf<Box<dyn ByteStream>>>,
     client: &mut Outgoing,
-    writer: &Mutex<Kubelet>,
-    ids: &Ids,
+    writer: &Mutex<KubeletWriter>,
+    ids: &StreamIds,
     version: &str,
     alive: &tokio::sync::Notify,
 ) -> Option<Outcome> {
     let mut error = Vec::new();
     let mut open: Vec<u32> = [Some(ids.error), ids.stdout, ids.stderr].into_iter().flatten().collect();
-    let mut flood = Flood::default();
+    let mut limiter = FloodLimiter::default();
     while !open.is_empty() {
         let frame = match kubelet.next().await {
             Ok(Some(frame)) => frame,
             Err(error) => return Some(Outcome::Failed(format!("error reading from error stream: {error}"))),
-            Ok(None) => return Some(cut_off(&error, version)),
+            Ok(None) => return Some(truncated_outcome(&error, version)),
         };
         alive.notify_one();
         match &frame {
-            Frame::Data { stream, data, .. } if ids.channel(*stream).is_some() && !data.is_empty() => flood.useful(),
-            _ => flood.useless().await,
+            Frame::Data { stream, data, .. } if ids.channel(*stream).is_some() && !data.is_empty() => limiter.reset(),
+            _ => limiter.delay().await,
         }
         match frame {
             Frame::Data { stream, fin, data } => {
@@ -216,7 +216,7 @@ async fn to_client(
                     let _ = writer.write(&Frame::Ping(id)).await;
                 }
             }
-            Frame::GoAway => return Some(cut_off(&error, version)),
+            Frame::GoAway => return Some(truncated_outcome(&error, version)),
             _ => {}
         }
     }
@@ -225,14 +225,14 @@ async fn to_client(
 
 /// Returns the outcome for a connection that ended before its streams did. Since version 4 a kubelet always sends an
 /// outcome; without one it is unknown.
-fn cut_off(error: &[u8], version: &str) -> Outcome {
+fn truncated_outcome(error: &[u8], version: &str) -> Outcome {
     if error.is_empty() && matches!(version, "v5.channel.k8s.io" | "v4.channel.k8s.io") {
         return Outcome::Failed("error reading from error stream: unexpected EOF".to_owned());
     }
     Outcome::of_error_stream(version, error)
 }
 
-impl Ids {
+impl StreamIds {
     fn channel(&self, stream: u32) -> Option<u8> {
         match Some(stream) {
             id if id == self.stdout => Some(STDOUT),
@@ -246,8 +246,8 @@ impl Ids {
 async fn from_client(
     incoming: &mut Incoming,
     mut early: VecDeque<Bytes>,
-    writer: &Mutex<Kubelet>,
-    ids: &Ids,
+    writer: &Mutex<KubeletWriter>,
+    ids: &StreamIds,
     alive: &tokio::sync::Notify,
 ) {
     let mut stdin = ids.stdin;
@@ -270,7 +270,7 @@ async fn from_client(
             },
             Some(&STDIN) => stdin.map(|stream| Frame::Data { stream, fin: false, data: message.slice(1..) }),
             Some(&RESIZE) => ids.resize.and_then(|stream| {
-                let data = resized(&mut sizes, &message[1..])?;
+                let data = take_sizes(&mut sizes, &message[1..])?;
                 Some(Frame::Data { stream, fin: false, data })
             }),
             Some(_) => None,
@@ -284,7 +284,7 @@ async fn from_client(
 }
 
 /// Returns the terminal sizes that this piece completes, as the kubelet reads them.
-fn resized(pending: &mut Vec<u8>, piece: &[u8]) -> Option<Bytes> {
+fn take_sizes(pending: &mut Vec<u8>, piece: &[u8]) -> Option<Bytes> {
     #[derive(serde::Deserialize)]
     struct Size {
         #[serde(rename = "Width", alias = "width", default)]
@@ -317,7 +317,7 @@ fn resized(pending: &mut Vec<u8>, piece: &[u8]) -> Option<Bytes> {
     (!out.is_empty()).then(|| out.into())
 }
 
-async fn keep_alive(writer: &Mutex<Kubelet>) {
+async fn keep_alive(writer: &Mutex<KubeletWriter>) {
     // Odd ids, as this side opened the connection.
     for id in (1..).step_by(2) {
         tokio::time::sleep(PING_PERIOD).await;
@@ -337,7 +337,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terminal_sizes() {
+    fn parses_terminal_sizes_across_messages() {
         let mut pending = Vec::new();
         for (piece, want) in [
             ("{\"Width\":80,\"Height\":24}", Some("{\"Width\":80,\"Height\":24}\n")),
@@ -350,13 +350,13 @@ mod tests {
             ("{}", Some("{\"Width\":0,\"Height\":0}\n")),
             (&" ".repeat(MAX_RESIZE + 1), None),
         ] {
-            let got = resized(&mut pending, piece.as_bytes());
+            let got = take_sizes(&mut pending, piece.as_bytes());
             assert_eq!(got.as_deref(), want.map(str::as_bytes), "{piece}");
         }
     }
 
     #[tokio::test]
-    async fn early_messages_are_bounded() {
+    async fn limits_messages_before_the_session_opens() {
         use tokio::io::AsyncWriteExt;
 
         for payload in [0, 100] {
@@ -366,7 +366,7 @@ mod tests {
             let (_outgoing, mut incoming) = websocket::open(Box::new(near), Content::Channels).await;
             let mut early = VecDeque::new();
             {
-                let mut gone = std::pin::pin!(gone(&mut incoming, &mut early));
+                let mut gone = std::pin::pin!(buffer_until_closed(&mut incoming, &mut early));
                 for _ in 0..1000 {
                     assert!(futures::poll!(gone.as_mut()).is_pending());
                     tokio::task::yield_now().await;
@@ -378,14 +378,14 @@ mod tests {
     }
 
     #[test]
-    fn an_end_without_a_word() {
+    fn reports_a_connection_that_ends_without_an_outcome() {
         let failed = Outcome::Failed("error reading from error stream: unexpected EOF".to_owned());
         for (error, version, want) in [
             ("", "v4.channel.k8s.io", failed),
             ("", "v3.channel.k8s.io", Outcome::Success),
             ("{\"status\":\"Success\"}", "v4.channel.k8s.io", Outcome::Success),
         ] {
-            assert_eq!(cut_off(error.as_bytes(), version), want);
+            assert_eq!(truncated_outcome(error.as_bytes(), version), want);
         }
     }
 }

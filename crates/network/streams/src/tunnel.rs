@@ -22,28 +22,28 @@ const PREFIX: &str = "SPDY/3.1+";
 const SUFFIX: &str = ".k8s.io";
 /// The number of bytes that are read at once.
 const PIECE: usize = 32 * 1024;
-const FAREWELL: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Returns true if a request asks for a tunnel.
 pub fn wants_tunnel(headers: &HeaderMap) -> bool {
     is_websocket(headers) && !tunnelled(headers).is_empty()
 }
 
-/// Upgrades the connection to the other server to SPDY, then the client's to a WebSocket. Calls `told` with the
+/// Upgrades the connection to the other server to SPDY, then the client's to a WebSocket. Calls `report_code` with the
 /// client's status code, for metrics.
 pub async fn tunnel(
     mut request: Request,
     target: &Target,
     path_and_query: &str,
-    told: impl FnOnce(u16),
+    report_code: impl FnOnce(u16),
 ) -> Result<Response, Status> {
     let answer = upgrade::send(target, spdy_request(&request, path_and_query)?).await?;
     if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
-        told(answer.status().as_u16());
+        report_code(answer.status().as_u16());
         return Ok(upgrade::refusal(answer));
     }
     if !headers::upgrades_to_spdy(answer.headers()) {
-        told(500);
+        report_code(500);
         return Err(Status::unknown(500, "unable to upgrade: missing upgrade headers in response"));
     }
     let version = answer.headers().get(PROTOCOL_VERSION).and_then(|version| version.to_str().ok());
@@ -52,7 +52,7 @@ pub async fn tunnel(
     let response = match websocket::accept(&request, protocol) {
         Ok(response) => response,
         Err(refusal) => {
-            told(refusal.status().as_u16());
+            report_code(refusal.status().as_u16());
             return Ok(*refusal);
         }
     };
@@ -63,7 +63,7 @@ pub async fn tunnel(
             splice(outgoing, incoming, upstream, &shutdown).await;
         }
     })?;
-    told(101);
+    report_code(101);
     Ok(response)
 }
 
@@ -77,7 +77,7 @@ fn spdy_request(request: &Request, path_and_query: &str) -> Result<http::Request
     let mut outgoing = http::Request::new(Body::empty());
     *outgoing.method_mut() = Method::POST;
     *outgoing.uri_mut() = path_and_query.parse().map_err(|_| Status::bad_request("invalid path"))?;
-    let mut sent = headers::upgraded(request);
+    let mut sent = headers::upgrade_headers(request);
     let websocket: [HeaderName; 6] =
         [websocket::PROTOCOL, websocket::KEY, websocket::VERSION, PROTOCOL_VERSION, CONTENT_LENGTH, TRANSFER_ENCODING];
     for name in &websocket {
@@ -98,10 +98,10 @@ async fn splice(mut outgoing: Outgoing, incoming: Incoming, upstream: Box<dyn By
         () = wrap(from_upstream, &mut outgoing) => {}
         () = shutdown.fired() => {}
     }
-    let farewell = async {
+    let closing = async {
         let _ = tokio::join!(websocket::close(&mut outgoing), to_upstream.shutdown());
     };
-    let _ = tokio::time::timeout(FAREWELL, farewell).await;
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
 }
 
 async fn unwrap(mut client: Incoming, upstream: &mut (impl AsyncWrite + Unpin)) {

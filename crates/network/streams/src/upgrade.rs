@@ -17,7 +17,7 @@ use crate::headers;
 use crate::throttled::Throttled;
 
 /// The time limit for sending the last bytes.
-const FAREWELL: Duration = Duration::from_millis(200);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Forwards a request for an upgrade. `path_and_query` is the URI for the other server. Its refusal (400 and above) is
 /// returned to the client; anything else that is not 101 is an error.
@@ -25,7 +25,7 @@ pub async fn pass_through(mut request: Request, target: &Target, path_and_query:
     let mut outgoing = http::Request::new(std::mem::take(&mut request.body));
     *outgoing.method_mut() = request.method.clone();
     *outgoing.uri_mut() = path_and_query.parse().map_err(|_| Status::bad_request("invalid path"))?;
-    *outgoing.headers_mut() = headers::upgraded(&request);
+    *outgoing.headers_mut() = headers::upgrade_headers(&request);
     let answer = send(target, outgoing).await?;
     if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
         return Ok(refusal(answer));
@@ -128,8 +128,8 @@ async fn splice(client: Box<dyn ByteStream>, upstream: Box<dyn ByteStream>, shut
         _ = copy(&mut from_upstream, &mut to_client) => {}
         () = shutdown.fired() => {}
     }
-    let farewell = async {
+    let closing = async {
         let _ = tokio::join!(to_client.shutdown(), to_upstream.shutdown());
     };
-    let _ = tokio::time::timeout(FAREWELL, farewell).await;
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
 }

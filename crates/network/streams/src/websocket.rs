@@ -1,6 +1,6 @@
 //! The server's side of WebSockets (RFC 6455), on a request of the handler chain.
 
-mod pieces;
+mod splitter;
 
 use binnacle_client::{Meter, Metered};
 use binnacle_request::{Body, ByteStream, Request, Response};
@@ -17,7 +17,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use crate::headers;
-pub(crate) use pieces::Content;
+pub(crate) use splitter::Content;
 
 pub(crate) const PROTOCOL: HeaderName = HeaderName::from_static("sec-websocket-protocol");
 pub(crate) const KEY: HeaderName = HeaderName::from_static("sec-websocket-key");
@@ -110,7 +110,7 @@ fn refuse(code: StatusCode, text: &'static str) -> Box<Response> {
 /// Wraps the client's connection as a WebSocket. Long messages of the client arrive in pieces.
 pub(crate) async fn open(client: Box<dyn ByteStream>, content: Content) -> (Outgoing, Incoming) {
     let client = Metered::new(client, Meter::unlimited());
-    open_with(Box::new(pieces::Pieces::new(client, content, MAX_FRAME)), pieces::PIECE).await
+    open_with(Box::new(splitter::MessageSplitter::new(client, content, MAX_FRAME)), splitter::PIECE).await
 }
 
 /// As [`open`], with a limit on the bytes of a message of the client.
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn origins() {
+    fn accepts_valid_origins() {
         for (text, want) in [
             ("https://console.example.com", true),
             ("http://localhost:8001", true),

@@ -53,11 +53,11 @@ async fn session() -> Session {
     let (client, server) = duplex(16 * 1024);
     let (trigger, shutdown) = ShutdownTrigger::new();
     let request = request(server, shutdown, &[("sec-websocket-protocol", "v5.channel.k8s.io")]);
-    let (told, code) = oneshot::channel();
+    let (sender, code) = oneshot::channel();
     let streams = Streams { stdin: true, stdout: true, stderr: false, tty: false };
     let response = translate(request, target, "/exec/n/p/c?input=1&output=1".to_owned(), streams, |code| {
         // Not every test receives it.
-        let _ = told.send(code);
+        let _ = sender.send(code);
     });
     let response = response.unwrap();
     assert_eq!(response.status(), 101);
@@ -116,7 +116,7 @@ fn request(server: DuplexStream, shutdown: Shutdown, more: &[(&'static str, &str
 }
 
 #[tokio::test]
-async fn events_are_messages() {
+async fn sends_each_event_as_one_message() {
     const ORIGIN: (&str, &str) = ("origin", "https://page.example");
     let protocol = |name| ("sec-websocket-protocol", name);
     for (headers, want, spoken) in [
@@ -182,7 +182,7 @@ fn data(stream: u32, fin: bool, text: &'static [u8]) -> Frame {
 }
 
 #[tokio::test]
-async fn a_conversation() {
+async fn translates_stdin_stdout_and_the_outcome() {
     let Session { mut client, mut reader, mut writer, stdin, stdout, error, code, .. } = session().await;
     client.send(Message::Binary(Bytes::from_static(b"\0hello"))).await.unwrap();
     assert_eq!(reader.next().await.unwrap(), Some(data(stdin, false, b"hello")));
@@ -207,7 +207,7 @@ async fn a_conversation() {
 
 /// The output of a command is read only as fast as its client reads.
 #[tokio::test]
-async fn nothing_is_collected() {
+async fn propagates_back_pressure_to_the_kubelet() {
     let Session { mut client, reader: _reader, mut writer, stdout, .. } = session().await;
     let written = Arc::new(AtomicUsize::new(0));
     let count = written.clone();
@@ -235,7 +235,7 @@ async fn nothing_is_collected() {
 }
 
 #[tokio::test]
-async fn ends() {
+async fn closes_both_sides_when_either_ends_or_the_server_stops() {
     // The kubelet disconnects without an outcome.
     let Session { mut client, reader, writer, .. } = session().await;
     drop((reader, writer));
@@ -246,17 +246,17 @@ async fn ends() {
     // The client disconnects: the streams are reset.
     let Session { client, mut reader, writer: _writer, .. } = session().await;
     drop(client);
-    hears_of_the_end(&mut reader).await;
+    assert_streams_are_reset(&mut reader).await;
 
     // The server stops: the client and the kubelet are notified.
     let Session { mut client, mut reader, writer: _writer, trigger, .. } = session().await;
     trigger.fire();
     assert!(matches!(client.next().await, Some(Ok(Message::Close(_)))));
-    hears_of_the_end(&mut reader).await;
+    assert_streams_are_reset(&mut reader).await;
 }
 
 /// Asserts that streams are reset and the connection ends, orderly or by a reset of the connection.
-async fn hears_of_the_end(reader: &mut Reader<tokio::net::tcp::OwnedReadHalf>) {
+async fn assert_streams_are_reset(reader: &mut Reader<tokio::net::tcp::OwnedReadHalf>) {
     while let Ok(Some(frame)) = reader.next().await {
         assert!(matches!(frame, Frame::Reset { .. } | Frame::GoAway), "{frame:?}");
     }

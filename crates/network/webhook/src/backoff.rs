@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn attempts() {
+    async fn retries_transient_errors_up_to_five_attempts() {
         let transient = || WebhookError::Status { code: 500, message: "x".into(), retry_after: None, forbidden: None };
         let lasting = || WebhookError::Status { code: 404, message: "x".into(), retry_after: None, forbidden: None };
         // Failures before success, true if they may be retried, expected attempts, and expected success.

@@ -23,20 +23,20 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use parking_lot::Mutex;
 
 use crate::connector::{ConnectError, Connector};
-use crate::metrics::Counted;
+use crate::metrics::RequestObserver;
 use crate::target::{Credential, Target, TargetError};
 use crate::tls;
 
 /// The maximum size of an answer's body.
 const MAX_ANSWER: usize = 8 << 20;
 /// The bytes of an unsuccessful answer that errors show, as in Go's client.
-const MAX_SHOWN: usize = 2048;
+const MAX_SHOWN_BYTES: usize = 2048;
 /// The time after which a token file is read again.
-const TOKEN_LIFE: Duration = Duration::from_secs(60);
+const TOKEN_TTL: Duration = Duration::from_secs(60);
 /// The time after which an unused connection is closed.
 const IDLE: Duration = Duration::from_secs(90);
 /// The maximum number of unused connections, as in Go's client: a burst of calls leaves no more open.
-const MOST_IDLE: usize = 25;
+const MAX_IDLE: usize = 25;
 const AGENT: &str = concat!("kube-apiserver/v1.36 (binnacle/", env!("CARGO_PKG_VERSION"), ")");
 
 /// A client for one target. Cheap to clone; clones share connections.
@@ -58,7 +58,7 @@ pub struct Answer {
     pub headers: HeaderMap,
     pub body: Bytes,
     /// It is given back when the answer is dropped.
-    pub(crate) _memory: Held,
+    pub(crate) _memory: MemoryReservation,
 }
 
 /// The most attempts of a call that the webhook does not process, since its connection ends.
@@ -122,7 +122,7 @@ impl Client {
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(MOST_IDLE)
+            .pool_max_idle_per_host(MAX_IDLE)
             .build(connector);
         let url = with_timeout(&target.url, timeout)?;
         let agent = HeaderValue::from_static(AGENT);
@@ -196,8 +196,8 @@ impl Client {
         }
         let size = body.len();
         let mut request = request.body(Full::new(body)).map_err(malformed)?;
-        let counted = Counted::begin(request.method(), request.uri(), size);
-        let begun = Instant::now();
+        let observer = RequestObserver::start(request.method(), request.uri(), size);
+        let started = Instant::now();
         let method = request.method().clone();
         let mut span = trace::begin_request(&method, || shown.clone(), request.headers_mut());
         let failed = |error: &str, reset: bool| WebhookError::Connection {
@@ -206,7 +206,7 @@ impl Client {
         };
         let exchange = async {
             let _turn = match &self.target.own {
-                Some(itself) => itself.turn().await,
+                Some(loopback) => loopback.acquire().await,
                 None => None,
             };
             let mut attempts = 1;
@@ -221,7 +221,7 @@ impl Client {
                 let connect = error.source().and_then(|source| source.downcast_ref::<ConnectError>());
                 match connect {
                     Some(connect) => failed(&connect.message, connect.reset),
-                    None => failed(&root(&error), is_reset(&error)),
+                    None => failed(&root_cause(&error), is_reset(&error)),
                 }
             })?;
             if let Some(flaws) = response.extensions().get::<Flaws>() {
@@ -230,7 +230,7 @@ impl Client {
             read(response).await
         };
         let outcome = tokio::time::timeout(timeout, exchange).await;
-        counted.ended(outcome.as_ref().ok(), begun.elapsed());
+        observer.finish(outcome.as_ref().ok(), started.elapsed());
         if let Some(span) = &mut span {
             match &outcome {
                 Ok(Ok(answer)) => span.answered(answer.code),
@@ -248,7 +248,7 @@ impl Client {
         let mut value = match &self.target.credential {
             Credential::None => None,
             Credential::Bearer(token) => HeaderValue::try_from(format!("Bearer {token}")).ok(),
-            Credential::BearerFile(path) => self.token_of(path),
+            Credential::BearerFile(path) => self.read_token(path),
             Credential::Basic { username, password } => {
                 let pair = BASE64_STANDARD.encode(format!("{username}:{password}"));
                 HeaderValue::try_from(format!("Basic {pair}")).ok()
@@ -261,10 +261,10 @@ impl Client {
     }
 
     /// Reads a token file. If that fails, the previous token remains in use: it may still be valid.
-    fn token_of(&self, path: &Path) -> Option<HeaderValue> {
-        let mut kept = self.token.lock();
-        if let Some((value, read)) = &*kept
-            && read.elapsed() < TOKEN_LIFE
+    fn read_token(&self, path: &Path) -> Option<HeaderValue> {
+        let mut cached = self.token.lock();
+        if let Some((value, read)) = &*cached
+            && read.elapsed() < TOKEN_TTL
         {
             return Some(value.clone());
         }
@@ -272,9 +272,9 @@ impl Client {
             && !text.trim().is_empty()
             && let Ok(value) = HeaderValue::try_from(format!("Bearer {}", text.trim()))
         {
-            *kept = Some((value, Instant::now()));
+            *cached = Some((value, Instant::now()));
         }
-        kept.as_ref().map(|(value, _)| value.clone())
+        cached.as_ref().map(|(value, _)| value.clone())
     }
 }
 
@@ -298,17 +298,17 @@ async fn read(response: Response<Incoming>) -> Result<Answer, WebhookError> {
     let (parts, body) = response.into_parts();
     let meter = parts.extensions.get::<Meter>().cloned().unwrap_or_else(Meter::unlimited);
     meter.expect_body();
-    let held = Held::new();
+    let reservation = MemoryReservation::new();
     let body = body.map_frame(|frame| {
         meter.delivered(frame.data_ref().map_or(0, Bytes::len));
         frame
     });
     let body = Limited::new(body, MAX_ANSWER);
-    let body = collect(body, &held).await;
+    let body = collect(body, &reservation).await;
     meter.expect_head();
     let unread = |error: Box<dyn std::error::Error + Send + Sync>| {
         let too_large = error.is::<LengthLimitError>();
-        let why = if too_large { error.to_string() } else { root(&*error) };
+        let why = if too_large { error.to_string() } else { root_cause(&*error) };
         let why = if why == "EOF" { "unexpected EOF" } else { &why };
         let message = format!("unexpected error when reading response body. Please retry. Original error: {why}");
         if too_large { WebhookError::TooLarge { message } } else { WebhookError::Connection { message, reset: false } }
@@ -316,12 +316,12 @@ async fn read(response: Response<Incoming>) -> Result<Answer, WebhookError> {
     let body = body.map_err(unread)?;
     let code = parts.status.as_u16();
     if (200..=206).contains(&code) {
-        return Ok(Answer { code, headers: parts.headers, body, _memory: held });
+        return Ok(Answer { code, headers: parts.headers, body, _memory: reservation });
     }
     let retry_after = parts.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
     // A binary body is not shown.
     let media = parts.headers.get(CONTENT_TYPE).map_or("text/plain", |value| value.to_str().unwrap_or(""));
-    let shown = &body[..body.len().min(MAX_SHOWN)];
+    let shown = &body[..body.len().min(MAX_SHOWN_BYTES)];
     let text = if media.starts_with("text/") { String::from_utf8_lossy(shown) } else { "unknown".into() };
     Err(failure(code, &body, text.trim(), retry_after))
 }
@@ -329,9 +329,9 @@ async fn read(response: Response<Incoming>) -> Result<Answer, WebhookError> {
 /// Returns the error of an unsuccessful answer, from its Status if the body is one.
 fn failure(code: u16, body: &[u8], text: &str, retry_after: Option<u32>) -> WebhookError {
     let status = parse_status(body);
-    if let Some(said) = status.as_ref().and_then(said) {
-        let (said_code, message, forbidden) = said;
-        let code = said_code.unwrap_or(code);
+    if let Some(parsed) = status.as_ref().and_then(parse_failure) {
+        let (status_code, message, forbidden) = parsed;
+        let code = status_code.unwrap_or(code);
         return WebhookError::Status { code, message, retry_after, forbidden };
     }
     let status = Status::of_server(code, "POST", &GroupResource::new("", ""), "", text);
@@ -344,7 +344,7 @@ fn failure(code: u16, body: &[u8], text: &str, retry_after: Option<u32>) -> Webh
 /// Reads the whole body. Its memory is taken from that for large requests of the caller.
 async fn collect(
     mut body: impl Body<Data = Bytes, Error = Box<dyn std::error::Error + Send + Sync>> + Unpin,
-    held: &Held,
+    reservation: &MemoryReservation,
 ) -> Result<Bytes, Box<dyn std::error::Error + Send + Sync>> {
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
@@ -358,7 +358,7 @@ async fn collect(
         if whole.is_empty() {
             whole.extend_from_slice(&std::mem::take(&mut first));
         }
-        held.take(data.len())?;
+        reservation.take(data.len())?;
         whole.extend_from_slice(&data);
     }
     Ok(if whole.is_empty() { first } else { whole.freeze() })
@@ -366,13 +366,13 @@ async fn collect(
 
 /// The memory of an answer, as long as that is in use.
 #[derive(Clone)]
-pub(crate) struct Held(WorkBudget);
+pub(crate) struct MemoryReservation(WorkBudget);
 
-impl Held {
+impl MemoryReservation {
     pub(crate) fn new() -> Self {
-        let held = WorkBudget::new(WorkLimits { steps: u64::MAX, memory: 2 * MAX_ANSWER });
-        held.set_caller(current().map_or_else(Caller::default, |budget| budget.caller()));
-        Self(held)
+        let reservation = WorkBudget::new(WorkLimits { steps: u64::MAX, memory: 2 * MAX_ANSWER });
+        reservation.set_caller(current().map_or_else(Caller::default, |budget| budget.caller()));
+        Self(reservation)
     }
 
     fn take(&self, bytes: usize) -> Result<(), Exceeded> {
@@ -380,9 +380,9 @@ impl Held {
     }
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for MemoryReservation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Held").field(&self.0.memory()).finish()
+        f.debug_tuple("MemoryReservation").field(&self.0.memory()).finish()
     }
 }
 
@@ -396,7 +396,7 @@ fn parse_status(body: &[u8]) -> Option<serde_json::Value> {
 }
 
 /// Returns code and message of a failure's Status, and the Status itself if it is Forbidden.
-fn said(status: &serde_json::Value) -> Option<(Option<u16>, String, Option<Box<Status>>)> {
+fn parse_failure(status: &serde_json::Value) -> Option<(Option<u16>, String, Option<Box<Status>>)> {
     if status["kind"] != "Status" || status["status"] != "Failure" {
         return None;
     }
@@ -404,7 +404,7 @@ fn said(status: &serde_json::Value) -> Option<(Option<u16>, String, Option<Box<S
     let message = status["message"].as_str().unwrap_or_default().to_owned();
     let reason = status["reason"].as_str().unwrap_or_default();
     let is_forbidden = reason == StatusReason::Forbidden.as_str() || reason.is_empty() && code == Some(403);
-    let forbidden = is_forbidden.then(|| Box::new(Status::forbidden_elsewhere(message.clone())));
+    let forbidden = is_forbidden.then(|| Box::new(Status::forbidden_remote(message.clone())));
     Some((code, message, forbidden))
 }
 
@@ -412,13 +412,13 @@ impl Answer {
     /// Returns the failure if the body is a Status instead of the requested document.
     pub fn failure(&self) -> Option<WebhookError> {
         let status = parse_status(&self.body)?;
-        let (code, message, forbidden) = said(&status)?;
+        let (code, message, forbidden) = parse_failure(&status)?;
         Some(WebhookError::Status { code: code.unwrap_or(self.code), message, retry_after: None, forbidden })
     }
 }
 
 /// Returns the text of the innermost error.
-fn root(error: &(dyn std::error::Error + 'static)) -> String {
+fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut last = error;
     while let Some(source) = last.source() {
         last = source;

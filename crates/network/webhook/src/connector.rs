@@ -75,7 +75,7 @@ impl Connector {
         let stream = match &self.service {
             Some(service) => {
                 let address = service.address().await.map_err(|message| ConnectError { message, reset: false })?;
-                let (host, port) = split(&address).ok_or_else(|| ConnectError {
+                let (host, port) = split_host_port(&address).ok_or_else(|| ConnectError {
                     message: format!("dial tcp: address {address}: missing port in address"),
                     reset: false,
                 })?;
@@ -94,7 +94,7 @@ impl Connector {
         match TlsConnector::from(self.tls.clone()).connect(name, stream).await {
             Ok(stream) => Ok(Stream { transport: Transport::Tls(Box::new(stream)), meter }),
             Err(error) => {
-                let message = tls_words(&error);
+                let message = tls_error_message(&error);
                 webhook_certificates().failed(&message);
                 Err(ConnectError { message, reset: is_reset(&error) })
             }
@@ -115,7 +115,7 @@ impl Connector {
 }
 
 /// Splits an address into host and port; an IPv6 address is in brackets.
-fn split(address: &str) -> Option<(&str, u16)> {
+fn split_host_port(address: &str) -> Option<(&str, u16)> {
     let (host, port) = address.rsplit_once(':')?;
     Some((host.trim_start_matches('[').trim_end_matches(']'), port.parse().ok()?))
 }
@@ -130,7 +130,7 @@ async fn dial(host: &str, port: u16) -> Result<TcpStream, ConnectError> {
         match TcpStream::connect(address).await {
             Ok(tcp) => return Ok(tcp),
             Err(error) => {
-                let message = format!("dial tcp {address}: connect: {}", tcp_words(&error));
+                let message = format!("dial tcp {address}: connect: {}", tcp_error_message(&error));
                 failure = ConnectError { message, reset: is_reset(&error) };
             }
         }
@@ -142,7 +142,7 @@ fn is_reset(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::ConnectionReset
 }
 
-fn tcp_words(error: &io::Error) -> String {
+fn tcp_error_message(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
         io::ErrorKind::ConnectionReset => "connection reset by peer".to_owned(),
@@ -153,11 +153,11 @@ fn tcp_words(error: &io::Error) -> String {
     }
 }
 
-fn tls_words(error: &io::Error) -> String {
+fn tls_error_message(error: &io::Error) -> String {
     match error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
         true => explain(error),
         false if error.kind() == io::ErrorKind::UnexpectedEof => "EOF".to_owned(),
-        false => tcp_words(error),
+        false => tcp_error_message(error),
     }
 }
 

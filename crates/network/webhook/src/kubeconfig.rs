@@ -53,13 +53,13 @@ pub fn parse(path: &Path, text: &[u8]) -> Result<Target, KubeconfigError> {
         return Err(KubeconfigError::Invalid(none.to_owned()));
     }
     let current = config.str_at(&["current-context"]);
-    let context = named(&config, "contexts", "context", current);
+    let context = find_entry(&config, "contexts", "context", current);
     if context.is_none() && !current.is_empty() {
         return Err(KubeconfigError::Invalid(format!("context was not found for specified context: {current}")));
     }
     let of = |member: &str| context.map_or("", |context| context.str_at(&[member]));
     let dir = path.parent().unwrap_or(Path::new(""));
-    let cluster = named(&config, "clusters", "cluster", of("cluster"));
+    let cluster = find_entry(&config, "clusters", "cluster", of("cluster"));
     let server = cluster.map_or("", |cluster| cluster.str_at(&["server"]));
     let Some(cluster) = cluster.filter(|_| !server.is_empty()) else {
         return Err(KubeconfigError::Invalid("cluster has no server defined".to_owned()));
@@ -78,14 +78,14 @@ pub fn parse(path: &Path, text: &[u8]) -> Result<Target, KubeconfigError> {
     target.server_name = (!name.is_empty()).then(|| name.to_owned());
 
     // A user name without an entry has no credentials, as in client-go.
-    if let Some(user) = named(&config, "users", "user", of("user")) {
+    if let Some(user) = find_entry(&config, "users", "user", of("user")) {
         (target.identity, target.credential) = credentials(user, dir)?;
     }
     Ok(target)
 }
 
 /// Returns an entry of a list by its name.
-fn named<'a>(config: &'a Value, list: &str, member: &str, name: &str) -> Option<&'a Value> {
+fn find_entry<'a>(config: &'a Value, list: &str, member: &str, name: &str) -> Option<&'a Value> {
     let mut entries = config.list_at(&[list]).iter();
     entries.find(|entry| !name.is_empty() && entry.str_at(&["name"]) == name)?.get(member)
 }
@@ -130,14 +130,14 @@ fn identity_files(user: &Value, dir: &Path) -> Option<IdentityFiles> {
 }
 
 /// Returns `NAME-data`, decoded from base64, or else the contents of the file `NAME`.
-fn data_or_file(of: &Value, name: &str, dir: &Path) -> Result<Option<Vec<u8>>, KubeconfigError> {
-    let data = of.str_at(&[format!("{name}-data").as_str()]);
+fn data_or_file(parent: &Value, name: &str, dir: &Path) -> Result<Option<Vec<u8>>, KubeconfigError> {
+    let data = parent.str_at(&[format!("{name}-data").as_str()]);
     if !data.is_empty() {
         let compact: String = data.split_whitespace().collect();
         let decoded = BASE64_STANDARD.decode(compact);
         return decoded.map(Some).map_err(|error| KubeconfigError::Invalid(format!("{name}-data: {error}")));
     }
-    let file = of.str_at(&[name]);
+    let file = parent.str_at(&[name]);
     if file.is_empty() {
         return Ok(None);
     }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn targets() {
+    fn reads_cluster_and_user_of_the_current_context() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config");
         fs::write(dir.path().join("ca.pem"), "authority").unwrap();
@@ -183,14 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn nobody() {
+    fn accepts_a_user_name_without_an_entry() {
         let text = config("{server: 'https://a'}", "{token: t}").replace("- name: u", "- name: other");
         let target = parse(Path::new("/etc/config"), text.as_bytes()).unwrap();
         assert!(target.identity.is_none() && matches!(target.credential, Credential::None));
     }
 
     #[test]
-    fn errors() {
+    fn reports_errors_like_client_go() {
         let path = Path::new("/nonexistent/config");
         assert_eq!(load(path).unwrap_err().to_string(), "stat /nonexistent/config: no such file or directory");
         let empty = "invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable";

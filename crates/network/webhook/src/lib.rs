@@ -3,12 +3,12 @@
 //!
 //! Independent of the contents of requests and answers; errors have the words of kube-apiserver's client.
 
-mod answers;
+mod answer_cache;
 mod backoff;
 mod client;
 mod connector;
-mod itself;
 mod kubeconfig;
+mod loopback;
 mod metrics;
 mod review;
 mod service;
@@ -16,11 +16,11 @@ mod target;
 mod tls;
 mod users;
 
-pub use answers::Answers;
+pub use answer_cache::Answers;
 pub use backoff::Backoff;
 pub use client::{Answer, Client, WebhookError};
-pub use itself::{Itself, OwnCertificates};
 pub use kubeconfig::{KubeconfigError, load, parse};
+pub use loopback::{Itself, OwnCertificates};
 pub use metrics::register_metrics;
 pub use review::ReviewKind;
 pub use service::{Service, ServiceResolver};

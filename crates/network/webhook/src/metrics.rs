@@ -37,21 +37,21 @@ pub fn register_metrics(registry: &Registry) -> Result<(), prometheus::Error> {
 }
 
 /// A request that is counted when its outcome is known.
-pub(crate) struct Counted {
+pub(crate) struct RequestObserver {
     method: Method,
     host: String,
 }
 
-impl Counted {
+impl RequestObserver {
     /// Counts the request's body.
-    pub(crate) fn begin(method: &Method, url: &Uri, body: usize) -> Self {
+    pub(crate) fn start(method: &Method, url: &Uri, body: usize) -> Self {
         let host = url.authority().map_or_else(String::new, |authority| authority.as_str().to_owned());
         FAMILIES.sent.with_label_values(&[method.as_str(), &host]).observe(as_float(body));
         Self { method: method.clone(), host }
     }
 
     /// Counts the answer; a request without one has the code `<error>`, as in kube-apiserver.
-    pub(crate) fn ended(self, outcome: Option<&Result<Answer, WebhookError>>, took: Duration) {
+    pub(crate) fn finish(self, outcome: Option<&Result<Answer, WebhookError>>, took: Duration) {
         let verb = [self.method.as_str(), &self.host];
         FAMILIES.durations.with_label_values(&verb).observe(took.as_secs_f64());
         let code = match outcome {
@@ -78,18 +78,22 @@ mod tests {
     use http::HeaderMap;
 
     use super::*;
-    use crate::client::Held;
+    use crate::client::MemoryReservation;
 
     #[test]
-    fn outcomes_are_counted_by_host() {
+    fn counts_outcomes_by_host() {
         let url = Uri::from_static("https://metrics.test:8443/validate?timeout=10s");
-        let answer =
-            Ok(Answer { code: 200, headers: HeaderMap::new(), body: Bytes::from_static(b"{}"), _memory: Held::new() });
+        let answer = Ok(Answer {
+            code: 200,
+            headers: HeaderMap::new(),
+            body: Bytes::from_static(b"{}"),
+            _memory: MemoryReservation::new(),
+        });
         let refused = Err(WebhookError::Connection { message: "dial".to_owned(), reset: false });
         let missing =
             Err(WebhookError::Status { code: 404, message: String::new(), retry_after: None, forbidden: None });
         for outcome in [Some(&answer), Some(&refused), Some(&missing), None] {
-            Counted::begin(&Method::POST, &url, 100).ended(outcome, Duration::from_millis(30));
+            RequestObserver::start(&Method::POST, &url, 100).finish(outcome, Duration::from_millis(30));
         }
         let host = "metrics.test:8443";
         let requests = |code| FAMILIES.requests.with_label_values(&[code, "POST", host]).get();

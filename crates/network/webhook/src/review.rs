@@ -32,17 +32,18 @@ impl ReviewKind<'_> {
             yaml::parse(body, limits).map_err(|error| error.to_string())?.0
         };
         json::check_type_meta(&tree).map_err(unread)?;
-        let said = tree.str_at(&["apiVersion"]);
-        let given = match said {
+        let api_version = tree.str_at(&["apiVersion"]);
+        let given = match api_version {
             "" => GroupVersion::new(self.group, self.version),
-            said => GroupVersion::parse(said).ok_or_else(|| format!("unexpected GroupVersion string: {said}"))?,
+            api_version => GroupVersion::parse(api_version)
+                .ok_or_else(|| format!("unexpected GroupVersion string: {api_version}"))?,
         };
         let kind = Some(tree.str_at(&["kind"])).filter(|kind| !kind.is_empty()).unwrap_or(self.kind);
         if given.group != self.group || given.version != self.version || kind != self.kind {
             if self.is_known(&given, kind) {
                 decode(&given, kind, &tree)?;
             }
-            return Err(self.other(&given, kind));
+            return Err(self.wrong_kind_error(&given, kind));
         }
         Ok(if tree.is_null() { Value::Object(Object::new()) } else { tree })
     }
@@ -60,20 +61,20 @@ impl ReviewKind<'_> {
             "PatchOptions",
         ];
         const UNVERSIONED: [&str; 5] = ["Status", "APIVersions", "APIGroupList", "APIGroup", "APIResourceList"];
-        self.is_ours(given) && (kind == self.kind || IN_ALL_GROUPS.contains(&kind))
+        self.is_in_group(given) && (kind == self.kind || IN_ALL_GROUPS.contains(&kind))
             || given.group.is_empty() && given.version == "v1" && UNVERSIONED.contains(&kind)
     }
 
-    fn is_ours(&self, given: &GroupVersion) -> bool {
+    fn is_in_group(&self, given: &GroupVersion) -> bool {
         given.group == self.group && matches!(given.version.as_str(), "v1" | "v1beta1")
     }
 
     /// Returns the error for a document of another kind.
-    fn other(&self, given: &GroupVersion, kind: &str) -> String {
+    fn wrong_kind_error(&self, given: &GroupVersion, kind: &str) -> String {
         if self.is_known(given, kind) {
-            let from = if self.is_ours(given) && kind != self.kind { "v1" } else { given.version.as_str() };
-            let (version, wanted) = (self.version, self.kind);
-            return format!("converting ({from}.{kind}) to ({version}.{wanted}): unknown conversion");
+            let from = if self.is_in_group(given) && kind != self.kind { "v1" } else { given.version.as_str() };
+            let (version, expected) = (self.version, self.kind);
+            return format!("converting ({from}.{kind}) to ({version}.{expected}): unknown conversion");
         }
         format!(
             "no kind {} is registered for version {} in scheme {}",
@@ -89,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds() {
+    fn accepts_only_reviews_of_the_expected_kind_and_version() {
         let review = ReviewKind { group: "g.io", version: "v1", kind: "Review" };
         let typed = "couldn't get version/kind; json parse error: json: cannot unmarshal";
         let refuse = |given: &GroupVersion, kind: &str, tree: &Value| match tree.get("bad") {

@@ -7,7 +7,7 @@ use binnacle_egress::Dialer;
 use binnacle_request::BoxFuture;
 use http::Uri;
 
-use crate::itself::Itself;
+use crate::loopback::Itself;
 
 /// A resolver of services' addresses.
 pub trait ServiceResolver: fmt::Debug + Send + Sync {

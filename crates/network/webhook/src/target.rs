@@ -11,7 +11,7 @@ use binnacle_egress::Dialer;
 use http::Uri;
 use http::uri::PathAndQuery;
 
-use crate::itself::Itself;
+use crate::loopback::Itself;
 use crate::service::Service;
 
 /// The address of a webhook, and everything else that calls need.

@@ -18,7 +18,7 @@ pub(crate) fn config(target: &Target) -> Result<ClientConfig, TargetError> {
         .map_err(|error| failed(error.to_string()))?;
     let builder = if let Some(own) = &target.own {
         let own = own.clone();
-        let verifier = known_server(move |certificate| own.shows(certificate), provider);
+        let verifier = known_server(move |certificate| own.is_own_certificate(certificate), provider);
         builder.dangerous().with_custom_certificate_verifier(verifier)
     } else if target.insecure {
         builder.dangerous().with_custom_certificate_verifier(any_server(provider))

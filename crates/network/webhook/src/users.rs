@@ -29,8 +29,8 @@ impl Users {
                 by_name.insert(entry.str_at(&["name"]).to_owned(), credentials(user, dir)?);
             }
         }
-        let wanted = config.str_at(&["current-context"]);
-        let context = config.list_at(&["contexts"]).iter().find(|context| context.str_at(&["name"]) == wanted);
+        let current_name = config.str_at(&["current-context"]);
+        let context = config.list_at(&["contexts"]).iter().find(|context| context.str_at(&["name"]) == current_name);
         let current = context.map(|context| context.str_at(&["context", "user"]).to_owned());
         Ok(Self { by_name, current: current.filter(|user| !user.is_empty()) })
     }
@@ -56,13 +56,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nearest_first() {
+    fn prefers_the_most_specific_user() {
         let user = |name: &str| format!("- name: '{name}'\n  user: {{token: '{name}'}}\n");
         let names = ["a.b.svc:443", "*.b.svc:8443", "*.svc", "hook.example.com"];
         let mut text = "current-context: c\ncontexts: [{name: c, context: {user: me}}]\nusers:\n".to_owned();
         names.iter().for_each(|name| text += &user(name));
         let with = |more: &str| Users::parse(Path::new("/c"), (text.clone() + &user(more)).as_bytes()).unwrap();
-        let told = |users: &Users, host: &str, port: u16| match users.of_host(host, port).1 {
+        let token = |users: &Users, host: &str, port: u16| match users.of_host(host, port).1 {
             Credential::Bearer(token) => token,
             _ => String::new(),
         };
@@ -74,10 +74,10 @@ mod tests {
             ("hook.example.com", 443, "hook.example.com"),
             ("other", 443, "*"),
         ] {
-            assert_eq!(told(&with("*"), host, port), want, "{host}:{port}");
+            assert_eq!(token(&with("*"), host, port), want, "{host}:{port}");
         }
-        assert_eq!(told(&with("me"), "other", 443), "me");
-        assert_eq!(told(&with("you"), "other", 443), "");
+        assert_eq!(token(&with("me"), "other", 443), "me");
+        assert_eq!(token(&with("you"), "other", 443), "");
         assert!(matches!(Users::default().of_host("a", 1), (None, Credential::None)));
     }
 }

@@ -25,7 +25,7 @@ fn client(hook: &Hook, path: &str) -> Client {
 }
 
 #[tokio::test]
-async fn what_is_sent() {
+async fn sends_timeout_token_and_a_cleaned_path() {
     let hook = Hook::start(|request| async move {
         let header = |name: &str| request.headers()[name].to_str().unwrap().to_owned();
         let body = String::from_utf8(request.body().clone()).unwrap();
@@ -48,7 +48,7 @@ async fn what_is_sent() {
 }
 
 #[tokio::test]
-async fn refusals() {
+async fn maps_unsuccessful_responses_to_errors() {
     let status = r#"{"kind":"Status","status":"Failure","message":"not today","code":418}"#;
     for (code, body, message, transient) in [
         (500, "boom", "an error on the server (\"boom\") has prevented the request from succeeding", true),
@@ -64,7 +64,7 @@ async fn refusals() {
 }
 
 #[tokio::test]
-async fn strangers_and_silence() {
+async fn reports_untrusted_silent_and_closed_servers() {
     let hook = answering(200, "{}").await;
     let mut stranger = Target::new(&hook.url()).unwrap();
     stranger.authorities = Some(answering(200, "").await.authority.clone().into_bytes());
@@ -106,7 +106,7 @@ async fn strangers_and_silence() {
 }
 
 #[tokio::test]
-async fn tried_again() {
+async fn backoff_retries_server_errors() {
     let calls = Arc::new(AtomicU32::new(0));
     let counted = calls.clone();
     let hook = Hook::start(move |_| {
@@ -121,9 +121,9 @@ async fn tried_again() {
 
 /// A resolver with one address for every service.
 #[derive(Debug)]
-struct At(String);
+struct FixedAddress(String);
 
-impl ServiceResolver for At {
+impl ServiceResolver for FixedAddress {
     fn resolve<'a>(&'a self, _: &'a str, _: &'a str, _: u16) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async { Ok(self.0.clone()) })
     }
@@ -131,16 +131,16 @@ impl ServiceResolver for At {
 
 /// Creates a client for calls of a server to itself, which `hook` represents.
 fn own_client(hook: &Hook, is_own: bool, most: usize) -> Client {
-    let resolver: Arc<dyn ServiceResolver> = Arc::new(At(hook.address.to_string()));
+    let resolver: Arc<dyn ServiceResolver> = Arc::new(FixedAddress(hook.address.to_string()));
     let target = Target::new("https://kubernetes.default.svc/path").unwrap();
     let service = Service::of_own_url(&resolver, &target.url);
     let credential = Credential::Bearer("own".to_owned());
-    let itself = Itself::new(credential, OwnCertificates::new(move |_| is_own), most);
-    Client::new(Target { service, ..target }.as_itself(itself), Duration::from_secs(1)).unwrap()
+    let loopback = Itself::new(credential, OwnCertificates::new(move |_| is_own), most);
+    Client::new(Target { service, ..target }.into_loopback(loopback), Duration::from_secs(1)).unwrap()
 }
 
 #[tokio::test]
-async fn calls_of_itself() {
+async fn loopback_calls_send_credentials_only_to_this_server() {
     let hook =
         Hook::start(|request| async move { Response::new(request.headers()["authorization"].as_bytes().to_vec()) })
             .await;
@@ -152,7 +152,7 @@ async fn calls_of_itself() {
 
 /// The limit stops a server that calls itself recursively: waiting calls time out.
 #[tokio::test]
-async fn calls_of_itself_are_bounded() {
+async fn limits_concurrent_loopback_calls() {
     let calls = Arc::new(AtomicU32::new(0));
     let counted = calls.clone();
     let hook = Hook::start(move |_| {
@@ -173,8 +173,8 @@ async fn calls_of_itself_are_bounded() {
 }
 
 #[test]
-fn which_urls_are_this_server() {
-    let resolver: Arc<dyn ServiceResolver> = Arc::new(At(String::new()));
+fn recognizes_only_the_exact_host_of_this_server() {
+    let resolver: Arc<dyn ServiceResolver> = Arc::new(FixedAddress(String::new()));
     for (url, is_own) in [
         ("https://kubernetes.default.svc", true),
         ("https://kubernetes.default.svc:443/a/b", true),
@@ -194,7 +194,7 @@ fn which_urls_are_this_server() {
 
 /// A webhook that shuts down its first connections without processing their requests.
 #[tokio::test]
-async fn calls_again_what_a_closing_connection_did_not_process() {
+async fn retries_requests_that_a_closing_connection_did_not_process() {
     const CLOSING: u32 = 3;
     let connections = Arc::new(AtomicU32::new(0));
     let count = connections.clone();

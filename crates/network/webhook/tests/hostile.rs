@@ -11,7 +11,7 @@ use binnacle_work::{Caller, WorkBudget, WorkLimits};
 use http::Response;
 
 #[tokio::test]
-async fn endless_answers_end() {
+async fn limits_endless_responses() {
     let hostile = Hostile::start(IpAddr::V4(Ipv4Addr::LOCALHOST)).await;
     for (path, want) in [
         ("digits", "chunked encoding contains too much non-data"),
@@ -32,7 +32,7 @@ fn client(hook: &Hook) -> Client {
 }
 
 #[tokio::test]
-async fn errors_show_the_beginning_of_an_answer() {
+async fn errors_contain_at_most_2048_bytes_of_the_body() {
     let hook = Hook::start(|_| async {
         Response::builder().status(500).header("content-type", "text/plain").body(vec![b'x'; 1 << 20]).unwrap()
     })
@@ -43,7 +43,7 @@ async fn errors_show_the_beginning_of_an_answer() {
 
 /// The answers that one caller waits for, or works on, do not take more memory than large requests of one caller may.
 #[tokio::test]
-async fn memory_of_answers_is_shared_fairly() {
+async fn limits_the_memory_of_responses_by_caller() {
     const LARGE: usize = 7 << 20;
     let hook = Hook::start(|_| async { Response::new(vec![b' '; LARGE]) }).await;
     let client = client(&hook);

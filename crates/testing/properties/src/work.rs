@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_work_of_a_property_ends_at_its_limit() {
+    fn limits_the_work_of_a_property() {
         bounded(|| while binnacle_work::charge(100).is_ok() {});
         charged(|data| assert!(binnacle_work::charge(data.len() as u64).is_ok()), b"input");
     }

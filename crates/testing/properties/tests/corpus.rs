@@ -5,7 +5,7 @@ use std::path::Path;
 use binnacle_properties::{ALL, charged};
 
 #[test]
-fn corpus() {
+fn properties_hold_for_the_corpus() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     for (name, property) in ALL {
         let folder = corpus.join(name);

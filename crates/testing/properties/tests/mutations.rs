@@ -57,7 +57,7 @@ fn mutated(file: &[u8], other: &[u8], numbers: &mut Numbers) -> Vec<u8> {
 }
 
 #[test]
-fn mutations_of_the_corpus() {
+fn properties_hold_for_mutations_of_the_corpus() {
     let count = std::env::var("BINNACLE_MUTATIONS").map_or(MUTATIONS, |text| text.parse().expect("it is a number"));
     let only = std::env::var("BINNACLE_MUTATED").ok();
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");

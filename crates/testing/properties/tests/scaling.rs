@@ -20,9 +20,9 @@ const LOOK: [usize; 3] = [16, 128, 512];
 const DECIDE: [usize; 2] = [1024, 4096];
 const ALLOWED: u32 = 10;
 /// Shorter times are ignored: the clock of a thread has a resolution of some milliseconds.
-const FLOOR: Duration = Duration::from_millis(10);
+const MIN_TIME: Duration = Duration::from_millis(10);
 /// The lists of a struct that many kinds embed are only checked in this number of places.
-const PLACES: usize = 2;
+const MAX_PATHS: usize = 2;
 
 /// The similarity of a list's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,21 +33,21 @@ enum Elements {
 }
 
 #[test]
-fn no_list_or_map_costs_a_square() {
-    let mut places = Places::default();
+fn validation_is_linear_in_lists_and_maps() {
+    let mut paths = ListPaths::default();
     // The kinds of the groups come before options and lists.
     for kind in tables::kinds().filter(|kind| is_object(kind.message)) {
-        places.of_kind(kind);
+        paths.of_kind(kind);
     }
-    assert!(places.found.len() > 500, "only {} lists and maps were found", places.found.len());
+    assert!(paths.found.len() > 500, "only {} lists and maps were found", paths.found.len());
     let mut squares = Vec::new();
-    for place in &places.found {
+    for list in &paths.found {
         for elements in [Elements::Distinct, Elements::Equal] {
-            if place.is_map && elements == Elements::Equal {
+            if list.is_map && elements == Elements::Equal {
                 continue;
             }
-            if let Some(times) = place.grows(elements) {
-                squares.push(format!("{place} ({elements:?}): {times:?} for {DECIDE:?} elements"));
+            if let Some(times) = list.grows(elements) {
+                squares.push(format!("{list} ({elements:?}): {times:?} for {DECIDE:?} elements"));
             }
         }
     }
@@ -55,7 +55,7 @@ fn no_list_or_map_costs_a_square() {
 }
 
 #[test]
-fn a_square_is_told_from_a_line() {
+fn distinguishes_quadratic_from_linear_cost() {
     let square = |n: usize| (0..n).map(|i| (0..n).filter(|j| std::hint::black_box(i ^ j) == 1).count()).sum::<usize>();
     let line = |n: usize| (0..n * 1000).filter(|i| std::hint::black_box(*i) % 3 == 0).count();
     assert!(is_square(|n| assert!(square(n) > 0)).is_some());
@@ -63,20 +63,20 @@ fn a_square_is_told_from_a_line() {
 }
 
 /// A list or map of a kind, and the path to it.
-struct Place {
+struct ListPath {
     kind: &'static KindMessage,
     path: Vec<&'static Field>,
     is_map: bool,
 }
 
 #[derive(Default)]
-struct Places {
-    found: Vec<Place>,
+struct ListPaths {
+    found: Vec<ListPath>,
     /// The number of occurrences of each list or map, by message and field.
     met: HashMap<(String, String), usize>,
 }
 
-impl Places {
+impl ListPaths {
     fn of_kind(&mut self, kind: &'static KindMessage) {
         self.walk(kind, kind.message, &mut Vec::new());
     }
@@ -88,11 +88,11 @@ impl Places {
             if element.is_some() || value.is_some() {
                 let met = self.met.entry((message.name.to_string(), field.name.to_string())).or_default();
                 *met += 1;
-                if *met > PLACES {
+                if *met > MAX_PATHS {
                     path.pop();
                     continue;
                 }
-                self.found.push(Place { kind, path: path.clone(), is_map: value.is_some() });
+                self.found.push(ListPath { kind, path: path.clone(), is_map: value.is_some() });
             }
             let inner = element.or(value).unwrap_or(&field.ty);
             // Schemas contain schemas: the depth is limited.
@@ -106,13 +106,13 @@ impl Places {
     }
 }
 
-impl Place {
+impl ListPath {
     /// Returns the two decisive times if the cost is quadratic.
     fn grows(&self, elements: Elements) -> Option<[Duration; 2]> {
         let work = |count| self.work(&self.object(count, elements));
         let times = LOOK.map(|count| cpu_time(|| work(count)));
         let an_element = |at: usize| times[at].saturating_sub(times[at - 1]) / (LOOK[at] - LOOK[at - 1]) as u32;
-        if times[2] < FLOOR || an_element(2) < an_element(1) * 3 / 2 {
+        if times[2] < MIN_TIME || an_element(2) < an_element(1) * 3 / 2 {
             return None;
         }
         is_square(work)
@@ -190,7 +190,7 @@ impl Place {
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for ListPath {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let path: Vec<&str> = self.path.iter().map(|field| field.name.as_str()).collect();
         write!(f, "{} {}", self.kind.group_version_kind(), path.join("."))
@@ -204,7 +204,7 @@ fn is_square(work: impl Fn(usize)) -> Option<[Duration; 2]> {
         for (best, count) in best.iter_mut().zip(DECIDE) {
             *best = (*best).min(cpu_time(|| work(count)));
         }
-        if best[1] <= best[0].max(FLOOR) * ALLOWED {
+        if best[1] <= best[0].max(MIN_TIME) * ALLOWED {
             return None;
         }
     }

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_says_what_counts() {
+    fn keeps_the_parts_that_a_step_compares() {
         let answer = answer("application/json", r#"{"a": [{"n": 2}, {"n": 1}], "b": {"c": 1}}"#);
         let base = || json!({"status": 200, "headers": {"Content-Type": "application/json", "Warning": ["299 - \"a\"", "299 - \"b\""]}});
         let with = |body: Value| {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_read_by_their_type() {
+    fn parses_bodies_by_media_type() {
         for (kind, body, want) in [
             ("application/json", "{}", json!({})),
             ("application/json;as=Table", "[1]", json!([1])),

@@ -198,7 +198,7 @@ mod tests {
     use super::{Compare, parse};
 
     #[test]
-    fn members_that_are_not_of_the_format_are_refused() {
+    fn rejects_unknown_members() {
         let text =
             |step: &str| format!(r#"{{"area": "a", "cases": [{{"name": "n", "about": "x", "steps": [{step}]}}]}}"#);
         for (step, want) in [

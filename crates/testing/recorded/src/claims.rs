@@ -38,7 +38,7 @@ mod tests {
     use super::describe;
 
     #[test]
-    fn tokens_are_described_without_their_times() {
+    fn describes_tokens_without_times() {
         let part = |value: Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
         let header = part(json!({"alg": "RS256", "kid": "x"}));
         for (token, want) in [

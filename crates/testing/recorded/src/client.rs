@@ -183,7 +183,7 @@ mod tests {
     use super::{Outgoing, target};
 
     #[test]
-    fn queries_are_escaped() {
+    fn escapes_queries() {
         for (query, want) in [
             (json!({}), "/x"),
             (json!({"limit": 5, "a": "b c"}), "/x?a=b%20c&limit=5"),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_replace_the_usual_headers() {
+    fn steps_replace_default_headers() {
         let usual = |token: Option<&str>, headers: Value| {
             let mut outgoing = Outgoing::empty("GET", "/");
             outgoing.headers = headers.as_object().unwrap().clone();

@@ -81,7 +81,7 @@ mod tests {
     use super::{differences, report};
 
     #[test]
-    fn each_difference_has_its_place() {
+    fn reports_the_path_of_each_difference() {
         let none: &[(&str, Value, Value)] = &[];
         let absent = || json!("(absent)");
         for (expected, got, want) in [
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_are_of_bounded_length() {
+    fn limits_the_length_of_reports() {
         let found = differences(&json!([0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), &json!(["ä".repeat(500)]));
         let text = report("step 1 (GET /x)", &found);
         assert!(

@@ -94,7 +94,7 @@ mod tests {
 "#;
 
     #[test]
-    fn files_are_written_as_they_are_read() {
+    fn round_trips_files() {
         let mut file = File::parse(TEXT).unwrap();
         assert_eq!(file.text(), TEXT);
         file.expect(0, vec![None, Some(json!({"status": 404}))]);

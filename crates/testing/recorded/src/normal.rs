@@ -149,7 +149,7 @@ mod tests {
     use crate::text::Texts;
 
     #[test]
-    fn answers_have_a_normal_form() {
+    fn normalizes_responses() {
         let uid = "0a1b2c3d-0000-4000-8000-000000000001";
         for (about, value, want) in [
             (

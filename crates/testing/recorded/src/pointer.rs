@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn pointers_find_what_they_name() {
+    fn finds_values_by_pointer() {
         for (pointer, want) in [
             ("", Some(pod())),
             ("/a~1b", Some(json!(1))),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn selections_name_each_value_they_find() {
+    fn returns_the_path_of_each_selected_value() {
         for (pointer, want) in [
             ("/items/*/name", json!({"/items/0/name": "x", "/items/1/name": "y"})),
             ("/items/name=y/n", json!({"/items/name=y/n": 2})),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn ignored_values_are_removed() {
+    fn removes_ignored_values() {
         for (pointer, want) in [
             ("/items", json!({"a/b": 1, "empty": {}})),
             ("/items/0", json!({"a/b": 1, "empty": {}, "items": [{"name": "y", "n": 2, "deep": {"k": "v"}}]})),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_sorted_where_a_case_says_so() {
+    fn sorts_lists_by_key() {
         for (pointer, key, want) in [
             ("/l", "/k", json!([{"z": 0}, {"k": "a", "z": 2}, {"k": "b", "z": 1}])),
             ("/l", "", json!([{"k": "a", "z": 2}, {"k": "b", "z": 1}, {"z": 0}])),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_in_another_order_are_the_same() {
+    fn orders_causes() {
         let status = |causes: [&str; 2]| {
             let mut status = json!({
                 "message": format!("x is invalid: [{}: no, {}: no]", causes[0], causes[1]),

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_described_by_what_is_there() {
+    fn describes_protobuf_responses() {
         let status = [field(2, b"Failure"), field(3, b"no"), field(4, b"NotFound"), vec![0x30, 0x94, 0x03]].concat();
         let list = [field(1, b""), field(2, &named("a")), field(2, &named("b"))].concat();
         for (data, want) in [
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_described_with_their_objects() {
+    fn describes_protobuf_events() {
         let event = [field(1, b"ADDED"), field(2, &field(1, &envelope("Pod", &named("a"))))].concat();
         let want = json!({"type": "ADDED", "object": {"magic": "k8s\0", "apiVersion": "v1", "kind": "Pod", "fields": [1],
             "name": "a", "namespace": "ns"}});

@@ -34,7 +34,7 @@ pub async fn replay(endpoint: &Endpoint, case: &Case) -> Result<(), String> {
         let found = differences(expected, &got);
         if found.is_empty() { Ok(()) } else { Err(report(title, &found)) }
     };
-    converse(endpoint, case, compare).await
+    run_case(endpoint, case, compare).await
 }
 
 /// Sends the requests of a case and returns the new expectation of each step.
@@ -47,16 +47,16 @@ pub async fn record(endpoint: &Endpoint, case: &Case) -> Result<Vec<Option<Value
         recorded.push(got);
         Ok(())
     };
-    converse(endpoint, case, keep).await?;
+    run_case(endpoint, case, keep).await?;
     Ok(recorded)
 }
 
 /// Called for each step with a title, the step, and the normal form of its response if that is compared.
-type Judge<'j> = dyn FnMut(&str, &Step, Option<Value>) -> Result<(), String> + Send + 'j;
+type StepVerifier<'j> = dyn FnMut(&str, &Step, Option<Value>) -> Result<(), String> + Send + 'j;
 
-async fn converse(endpoint: &Endpoint, case: &Case, judge: &mut Judge<'_>) -> Result<(), String> {
+async fn run_case(endpoint: &Endpoint, case: &Case, verify: &mut StepVerifier<'_>) -> Result<(), String> {
     let mut replay = Replay::new(endpoint, case);
-    let done = replay.run(judge).await;
+    let done = replay.run(verify).await;
     replay.watches.clear();
     let namespace = case.head.namespace.then_some(replay.namespace.as_str());
     let tidied = tidy::remove(&mut replay.connection, &replay.created, namespace).await;
@@ -88,7 +88,7 @@ impl<'a> Replay<'a> {
         Self { endpoint, case, connection, namespace, variables, texts, watches, created }
     }
 
-    async fn run(&mut self, judge: &mut Judge<'_>) -> Result<(), String> {
+    async fn run(&mut self, verify: &mut StepVerifier<'_>) -> Result<(), String> {
         let head = &self.case.head;
         if head.namespace {
             let labels = expand_members(&head.namespace_labels, &self.variables)?;
@@ -107,7 +107,7 @@ impl<'a> Replay<'a> {
                 (None, None, None) => ("nothing".to_owned(), Ok(None)),
             };
             let title = format!("step {} ({title})", index + 1);
-            judge(&title, step, got.map_err(|error| format!("{title}: {error}"))?)?;
+            verify(&title, step, got.map_err(|error| format!("{title}: {error}"))?)?;
         }
         Ok(())
     }
@@ -288,7 +288,7 @@ mod tests {
     use crate::template::Variables;
 
     #[test]
-    fn conditions_hold_when_all_of_them_do() {
+    fn evaluates_conditions() {
         let mut headers = HeaderMap::new();
         headers.insert("x-a", "1".parse().unwrap());
         let data = br#"{"items": [{"n": 1}, {"n": 2}], "name": "q"}"#.to_vec();

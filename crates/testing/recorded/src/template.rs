@@ -67,7 +67,7 @@ mod tests {
     use super::{Variables, expand};
 
     #[test]
-    fn placeholders_take_the_captured_value() {
+    fn fills_placeholders_with_captured_values() {
         let variables: Variables =
             [("ns", json!("c-x")), ("n", json!(3)), ("o", json!({"a": 1}))].map(|(k, v)| (k.to_owned(), v)).into();
         for (value, want) in [

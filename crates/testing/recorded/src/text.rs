@@ -140,7 +140,7 @@ mod tests {
     use super::Texts;
 
     #[test]
-    fn what_differs_from_run_to_run_gets_a_name() {
+    fn replaces_values_that_differ_between_runs() {
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S").to_string();
         let go = Timestamp::now().strftime("%Y-%m-%d %H:%M:%S").to_string();
         let (a, b) = ("0a1b2c3d-0000-4000-8000-000000000001", "0a1b2c3d-0000-4000-8000-000000000002");
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_and_headers_have_rules_of_their_own() {
+    fn replaces_ports_and_headers() {
         let mut texts = Texts::new("\"nodePort\": 30007".to_owned());
         assert_eq!(texts.port("30007"), None);
         assert_eq!(texts.port("31000").as_deref(), Some("<nodeport:1>"));

@@ -126,7 +126,7 @@ mod tests {
     use crate::client::Outgoing;
 
     #[test]
-    fn what_was_created_is_told_by_the_answer() {
+    fn finds_created_objects_in_responses() {
         let object = |name: &str| json!({"metadata": {"name": name}});
         for (method, target, sent, status, body, want) in [
             ("POST", "/api/v1/nodes", object("a"), 201, object("b"), Some("/api/v1/nodes/b")),

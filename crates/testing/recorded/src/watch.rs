@@ -120,7 +120,7 @@ mod tests {
     use super::next;
 
     #[test]
-    fn events_are_taken_whole() {
+    fn splits_streams_into_events() {
         for (framed, data, want, rest) in [
             (false, "{\"type\":\"A\"}\n\n{\"ty", vec![json!({"type": "A"})], "{\"ty"),
             (false, "\n1\n2\n", vec![json!(1), json!(2)], ""),

@@ -20,7 +20,7 @@ use binnacle_store_embedded::EmbeddedStore;
 pub use server::{Server, user};
 
 /// The maximum time to wait for a condition.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Returns resources that admit everything.
 pub fn resources() -> Catalog {
@@ -56,7 +56,7 @@ impl Running {
     pub async fn start(controllers: impl IntoIterator<Item = Vec<Controller>>) -> Self {
         let (trigger, shutdown) = ShutdownTrigger::new();
         let manager = Manager::start(controllers, shutdown);
-        let done = tokio::time::timeout(PATIENCE, manager.done()).await;
+        let done = tokio::time::timeout(TIMEOUT, manager.done()).await;
         done.expect("every hook is done in time");
         Self { _manager: manager, _trigger: trigger }
     }
@@ -69,7 +69,7 @@ pub async fn until(objects: &Objects, namespace: &str, name: &str, good: impl Fn
         let object = objects.get(namespace, name).await.expect("the object can be read");
         match object {
             Some(object) if good(&object) => return object,
-            other => assert!(began.elapsed() < PATIENCE, "{name} is still {other:?}"),
+            other => assert!(began.elapsed() < TIMEOUT, "{name} is still {other:?}"),
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
@@ -79,7 +79,7 @@ pub async fn until(objects: &Objects, namespace: &str, name: &str, good: impl Fn
 pub async fn until_gone(objects: &Objects, namespace: &str, name: &str) {
     let began = std::time::Instant::now();
     while objects.get(namespace, name).await.expect("the object can be read").is_some() {
-        assert!(began.elapsed() < PATIENCE, "{name} is still there");
+        assert!(began.elapsed() < TIMEOUT, "{name} is still there");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }

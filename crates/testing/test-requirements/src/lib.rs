@@ -59,7 +59,7 @@ pub enum Ability {
 }
 
 /// Where requirements are looked for.
-struct Places {
+struct SearchPaths {
     /// The folders of the PATH.
     programs: Vec<PathBuf>,
     /// Environment variables that name programs, as far as they are set.
@@ -68,7 +68,7 @@ struct Places {
 }
 
 /// What is needed for a requirement.
-struct Needs {
+struct Condition {
     /// In `BINNACLE_REQUIRED`, and behind `has_` in `cfg`.
     name: &'static str,
     /// On the PATH.
@@ -103,10 +103,10 @@ const ABILITIES: [Ability; 4] = [Ability::Faketime, Ability::Mounts, Ability::Na
 // === impl Requirement ===
 
 impl Requirement {
-    fn needs(self) -> Needs {
-        let programs = |name, programs| Needs { name, programs, variable: None, packages: "" };
-        let named = |name, programs, variable| Needs { name, programs, variable: Some(variable), packages: "" };
-        let python = |name, packages| Needs { packages, ..named(name, &["python3"], "BINNACLE_PYTHON") };
+    fn needs(self) -> Condition {
+        let programs = |name, programs| Condition { name, programs, variable: None, packages: "" };
+        let named = |name, programs, variable| Condition { name, programs, variable: Some(variable), packages: "" };
+        let python = |name, packages| Condition { packages, ..named(name, &["python3"], "BINNACLE_PYTHON") };
         match self {
             Self::Bash => programs("bash", &["bash"]),
             Self::Chromium => named("chromium", &["chromium"], "CHROMIUM"),
@@ -127,7 +127,7 @@ impl Requirement {
         }
     }
 
-    fn is_met(self, places: &Places) -> bool {
+    fn is_met(self, places: &SearchPaths) -> bool {
         if self == Self::Shared {
             return places.shared.join("reference").is_dir();
         }
@@ -140,7 +140,7 @@ impl Requirement {
     }
 
     /// Returns where it was not found.
-    fn searched(self, places: &Places) -> String {
+    fn searched(self, places: &SearchPaths) -> String {
         let needs = self.needs();
         if self == Self::Shared {
             return format!("there is no {}", places.shared.join("reference").display());
@@ -153,7 +153,7 @@ impl Requirement {
 
 // === impl Places ===
 
-impl Places {
+impl SearchPaths {
     fn here() -> Self {
         let variables = ["BINNACLE_PYTHON", "CHROMIUM", "KUBECTL"];
         Self {
@@ -163,7 +163,7 @@ impl Places {
         }
     }
 
-    fn find(&self, program: &str, needs: &Needs) -> Option<PathBuf> {
+    fn find(&self, program: &str, needs: &Condition) -> Option<PathBuf> {
         let named = self.named.iter().find(|(variable, _)| Some(*variable) == needs.variable);
         let program = named.map_or(Path::new(program), |(_, named)| named);
         if program.is_absolute() {
@@ -218,7 +218,7 @@ fn shared_folder() -> PathBuf {
 
 /// Prints the instructions for Cargo: a `cfg` for each requirement that is met.
 pub fn declare(requirements: &[Requirement]) {
-    let places = Places::here();
+    let places = SearchPaths::here();
     let required = env::var("BINNACLE_REQUIRED").unwrap_or_default();
     // Not when PATH or one of its folders changes: that would rebuild too much too often.
     println!("cargo::rerun-if-env-changed=BINNACLE_REQUIRED");
@@ -235,7 +235,7 @@ pub fn declare(requirements: &[Requirement]) {
 }
 
 /// Returns the instruction for one requirement.
-fn instruction(requirement: Requirement, places: &Places, required: &str) -> String {
+fn instruction(requirement: Requirement, places: &SearchPaths, required: &str) -> String {
     let name = requirement.needs().name;
     let known = format!("cargo::rustc-check-cfg=cfg(has_{name})");
     if requirement.is_met(places) {
@@ -279,14 +279,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_requirements_are_ignored_or_errors() {
+    fn ignores_missing_requirements_unless_required() {
         let folder = env::temp_dir().join(format!("binnacle-test-requirements-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("reference")).expect("a folder");
         for program in ["kubectl", "etcd", "python3"] {
             std::fs::write(folder.join(program), "").expect("a file");
         }
-        let here = Places { programs: vec![folder.clone()], named: Vec::new(), shared: folder.clone() };
-        let with = |kubectl: &str| Places {
+        let here = SearchPaths { programs: vec![folder.clone()], named: Vec::new(), shared: folder.clone() };
+        let with = |kubectl: &str| SearchPaths {
             programs: Vec::new(),
             named: vec![("KUBECTL", folder.join(kubectl))],
             shared: folder.join("no"),
@@ -306,13 +306,13 @@ mod tests {
         // A Python that cannot be run imports nothing.
         assert_eq!(instruction(Requirement::Python, &here, ""), met("python"));
         assert_eq!(instruction(Requirement::PythonClient, &here, ""), unmet("python_client"));
-        let all = Places { named: vec![("BINNACLE_PYTHON", "true".into())], ..Places::here() };
+        let all = SearchPaths { named: vec![("BINNACLE_PYTHON", "true".into())], ..SearchPaths::here() };
         assert_eq!(instruction(Requirement::Kopf, &all, ""), met("kopf"));
         std::fs::remove_dir_all(&folder).expect("removed");
     }
 
     #[test]
-    fn names_in_the_variable_are_known() {
+    fn rejects_unknown_names_in_the_variable() {
         assert_eq!(unknown(""), None);
         assert_eq!(unknown("etcd, python_client,faketime"), None);
         assert_eq!(unknown("etcd,faketimes"), Some("faketimes"));
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     #[should_panic = "there is no "]
-    fn missing_data_is_a_failure() {
+    fn panics_without_shared_data() {
         let _ = shared("no/such/part");
     }
 }

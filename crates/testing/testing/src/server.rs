@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_the_program_is() {
+    fn finds_the_program() {
         // The name of a program in a folder of its own: that of this test.
         let exe = std::env::current_exe().unwrap();
         let (folder, name) = (exe.parent().unwrap(), exe.file_name().unwrap());
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_decide_on_service_accounts() {
+    fn flags_override_the_service_account_plugin() {
         for (flags, want) in [
             (&[][..], false),
             (&["--enable-admission-plugins=PodNodeSelector", "--disable-admission-plugins=Priority"], false),

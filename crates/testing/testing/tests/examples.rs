@@ -5,7 +5,7 @@
 use std::process::Command;
 
 #[test]
-fn kube_rs() {
+fn kube_rs_example_passes() {
     // Cargo builds examples with the tests, in the folder beside theirs.
     let test = std::env::current_exe().unwrap();
     let example = test.ancestors().nth(2).unwrap().join("examples/kube_rs");

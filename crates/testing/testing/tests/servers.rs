@@ -32,7 +32,7 @@ async fn ask(server: &ApiServer, handshake: &Handshake, path: &str, token: Optio
 }
 
 #[tokio::test]
-async fn what_it_tells_is_what_clients_need() {
+async fn credentials_give_access_as_administrator() {
     let server = start();
     let by_certificate = Handshake::of_kubeconfig(server.kubeconfig());
     assert_eq!(ask(&server, &by_certificate, "/api/v1/secrets", None, None).await, 200);
@@ -90,7 +90,7 @@ fn ends_with_a_process_that_is_killed() {
 
 /// Fifty servers at once: each has its own objects, and all are removed completely.
 #[test]
-fn fifty_at_once() {
+fn runs_fifty_servers_at_once() {
     const NAMESPACE: &str = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"mine"}}"#;
     let threads: Vec<_> = (0..50).map(|_| thread::spawn(start)).collect();
     let servers: Vec<ApiServer> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
@@ -109,7 +109,7 @@ fn fifty_at_once() {
 }
 
 #[test]
-fn what_does_not_start_says_why() {
+fn reports_why_a_server_does_not_start() {
     let failed = |builder: binnacle_testing::Builder| builder.start().err().unwrap();
     let error = failed(ApiServer::builder().program("/nowhere/kube-apiserver"));
     assert!(matches!(error, StartError::Spawn { .. }), "{error}");

@@ -21,8 +21,8 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-type Answering = Pin<Box<dyn Future<Output = Response<Vec<u8>>> + Send>>;
-type Handler = Arc<dyn Fn(Request<Vec<u8>>) -> Answering + Send + Sync>;
+type ResponseFuture = Pin<Box<dyn Future<Output = Response<Vec<u8>>> + Send>>;
+type Handler = Arc<dyn Fn(Request<Vec<u8>>) -> ResponseFuture + Send + Sync>;
 
 /// A server on a free port of this machine, until dropped. Its certificate is for `localhost` and 127.0.0.1.
 pub struct Hook {

@@ -124,7 +124,7 @@ impl Kubectl {
 
     /// Starts a command that keeps running, and follows its output.
     #[must_use]
-    pub fn follow(&self, arguments: &[&str]) -> Follow {
+    pub fn follow(&self, arguments: &[&str]) -> RunningCommand {
         let mut command = self.command(arguments);
         let mut child = command.spawn().unwrap();
         let (sender, lines) = channel();
@@ -140,7 +140,7 @@ impl Kubectl {
                 }
             });
         }
-        Follow { child, lines, seen: Vec::new(), command: format!("{command:?}") }
+        RunningCommand { child, lines, seen: Vec::new(), command: format!("{command:?}") }
     }
 }
 
@@ -159,26 +159,26 @@ impl fmt::Display for Outcome {
 }
 
 /// A running command. Dropping it kills the command.
-pub struct Follow {
+pub struct RunningCommand {
     child: Child,
     lines: Receiver<String>,
     seen: Vec<String>,
     command: String,
 }
 
-impl Follow {
+impl RunningCommand {
     /// Waits a limited time for the next line that contains `part`.
     #[track_caller]
     pub fn until(&mut self, part: &str) -> String {
         self.within(part, PATIENCE).unwrap_or_else(|| panic!("{}: no {part:?} in {:#?}", self.command, self.seen))
     }
 
-    /// Returns the next line that contains `part`, if it comes within `patience`.
+    /// Returns the next line that contains `part`, if it comes within `timeout`.
     #[track_caller]
-    pub fn within(&mut self, part: &str, patience: Duration) -> Option<String> {
+    pub fn within(&mut self, part: &str, timeout: Duration) -> Option<String> {
         let began = Instant::now();
         loop {
-            match self.lines.recv_timeout(patience.saturating_sub(began.elapsed())) {
+            match self.lines.recv_timeout(timeout.saturating_sub(began.elapsed())) {
                 Ok(line) => {
                     self.seen.push(line.clone());
                     if line.contains(part) {
@@ -210,7 +210,7 @@ impl Follow {
     }
 }
 
-impl Drop for Follow {
+impl Drop for RunningCommand {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

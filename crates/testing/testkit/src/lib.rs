@@ -39,7 +39,7 @@ pub use faulty_disk::{DiskCall, FaultyDisk};
 pub use hook::Hook;
 pub use hostile::Hostile;
 pub use kms::KmsPlugin;
-pub use kubectl::{Follow, Kubectl, Outcome};
+pub use kubectl::{Kubectl, Outcome, RunningCommand};
 pub use kubelet::{Kubelet, Misbehavior};
 pub use network::{POD_IPS, in_own_network};
 pub use port::Port;

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn claims_are_different_and_end() {
+    fn claims_distinct_ports_until_dropped() {
         let ports: Vec<Port> = (0..20).map(|_| Port::claim()).collect();
         let mut numbers: Vec<u16> = ports.iter().map(Port::number).collect();
         numbers.sort_unstable();

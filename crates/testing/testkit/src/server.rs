@@ -19,7 +19,7 @@ pub struct Server {
     child: Child,
     arguments: Vec<String>,
     temp: TempDir,
-    surroundings: Surroundings,
+    environment: Surroundings,
     /// The port that it keeps after a restart. Its claim ends with the server.
     port: Option<Port>,
     /// The lines that it printed when it was ready.
@@ -61,7 +61,7 @@ impl Server {
 
     /// As [`Self::durable_with`], with faults.
     #[must_use]
-    pub fn durable_in(surroundings: Surroundings, more: &[&str]) -> Self {
+    pub fn durable_in(environment: Surroundings, more: &[&str]) -> Self {
         let temp = TempDir::new();
         let data = temp.join("data");
         // Programs other than tests may take a port, too.
@@ -69,9 +69,9 @@ impl Server {
             let port = Port::claim();
             let mut arguments = vec!["--data-dir".to_owned(), data.clone(), format!("--secure-port={}", port.number())];
             arguments.extend(more.iter().map(ToString::to_string));
-            match spawn(&arguments, &temp, &surroundings) {
+            match spawn(&arguments, &temp, &environment) {
                 Ok(started) => {
-                    let mut server = Self::from(started, arguments, temp, surroundings);
+                    let mut server = Self::from(started, arguments, temp, environment);
                     server.port = Some(port);
                     return server;
                 }
@@ -101,14 +101,14 @@ impl Server {
         Self::start_in(Surroundings { descriptors: Some(descriptors), ..Surroundings::default() }, arguments, temp)
     }
 
-    fn start_in(surroundings: Surroundings, arguments: Vec<String>, temp: TempDir) -> Self {
-        let started = spawn(&arguments, &temp, &surroundings).unwrap_or_else(|error| panic!("did not start: {error}"));
-        Self::from(started, arguments, temp, surroundings)
+    fn start_in(environment: Surroundings, arguments: Vec<String>, temp: TempDir) -> Self {
+        let started = spawn(&arguments, &temp, &environment).unwrap_or_else(|error| panic!("did not start: {error}"));
+        Self::from(started, arguments, temp, environment)
     }
 
-    fn from(started: Started, arguments: Vec<String>, temp: TempDir, surroundings: Surroundings) -> Self {
-        let Started { child, lines, address, took } = started;
-        Self { child, arguments, temp, surroundings, lines, address, took, port: None }
+    fn from(started: StartedProcess, arguments: Vec<String>, temp: TempDir, environment: Surroundings) -> Self {
+        let StartedProcess { child, lines, address, took } = started;
+        Self { child, arguments, temp, environment, lines, address, took, port: None }
     }
 
     /// Returns its log so far.
@@ -120,9 +120,9 @@ impl Server {
     /// Restarts it with the same arguments, after it ended or was killed, which this does if it is running.
     pub fn restart(&mut self) {
         self.kill();
-        let started = spawn(&self.arguments, &self.temp, &self.surroundings);
+        let started = spawn(&self.arguments, &self.temp, &self.environment);
         let started = started.unwrap_or_else(|error| panic!("did not restart: {error}"));
-        let Started { child, lines, address, took } = started;
+        let StartedProcess { child, lines, address, took } = started;
         (self.child, self.lines, self.address, self.took) = (child, lines, address, took);
     }
 
@@ -193,13 +193,13 @@ impl Server {
     /// Returns the disk of its environment.
     #[must_use]
     pub fn disk(&self) -> Option<&FaultyDisk> {
-        self.surroundings.disk.as_ref()
+        self.environment.disk.as_ref()
     }
 
     /// Returns the clock of its environment.
     #[must_use]
     pub fn clock(&self) -> Option<&ShiftedClock> {
-        self.surroundings.clock.as_ref()
+        self.environment.clock.as_ref()
     }
 
     /// Returns a directory for the test's own files, which is removed with the server.
@@ -249,7 +249,7 @@ impl Drop for Server {
     }
 }
 
-struct Started {
+struct StartedProcess {
     child: Child,
     lines: [String; 3],
     address: SocketAddr,
@@ -257,21 +257,21 @@ struct Started {
 }
 
 /// Starts the program and waits for its three lines, or for its errors if it ends.
-fn spawn(arguments: &[String], temp: &TempDir, surroundings: &Surroundings) -> Result<Started, String> {
+fn spawn(arguments: &[String], temp: &TempDir, environment: &Surroundings) -> Result<StartedProcess, String> {
     let began = Instant::now();
     let mut command = program();
     // An ephemeral server that is killed leaves its kubeconfig, in our directory.
     command.args(arguments).env("TMPDIR", temp.path());
-    if let Some(clock) = &surroundings.clock {
+    if let Some(clock) = &environment.clock {
         command = clock.under(&command);
     }
-    if let Some(disk) = &surroundings.disk {
+    if let Some(disk) = &environment.disk {
         command = disk.under(&command);
     }
-    if let Some(descriptors) = surroundings.descriptors {
+    if let Some(descriptors) = environment.descriptors {
         command = limited(&command, descriptors);
     }
-    command.envs(surroundings.environment.iter().map(|(name, value)| (name, value)));
+    command.envs(environment.environment.iter().map(|(name, value)| (name, value)));
     command.stdout(Stdio::piped());
     let log = temp.path().join("stderr");
     command.stderr(std::fs::File::create(&log).unwrap());
@@ -291,7 +291,7 @@ fn spawn(arguments: &[String], temp: &TempDir, surroundings: &Surroundings) -> R
         std::fs::File::open(&log).unwrap().read_to_string(&mut error).unwrap();
         return Err(format!("{lines:?} {error}"));
     };
-    Ok(Started { address: address.parse().unwrap(), child, lines, took })
+    Ok(StartedProcess { address: address.parse().unwrap(), child, lines, took })
 }
 
 /// Returns the same command with a soft and hard limit of open files.

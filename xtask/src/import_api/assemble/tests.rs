@@ -61,7 +61,7 @@ fn lines(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_new_package() {
+fn assembles_a_new_package() {
     let text = run(&definitions(&json!({})), &messages(), &[]).unwrap();
     let expected = [
         "# Written by `cargo xtask import-api`; the format is described in ../README.md.",
@@ -84,7 +84,7 @@ fn a_new_package() {
 
 /// The facts of Go alone are kept, those of the documents taken anew.
 #[test]
-fn facts_are_carried_over() {
+fn keeps_facts_known_only_from_go() {
     let old = "\
 package io.k8s.api.sample.v1
 api-version sample/v1
@@ -117,7 +117,7 @@ message Sample kind
 }
 
 #[test]
-fn contradictions() {
+fn reports_contradictions_between_sources() {
     let cases = [
         (json!({"late": {"type": "string"}}), "late: absent from protobuf"),
         (json!({"count": {"type": "string"}}), "count: String is Scalar(\"int32\") in protobuf"),

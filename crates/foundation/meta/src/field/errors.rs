@@ -29,11 +29,11 @@ impl FieldErrors {
     }
 
     /// Iterates over items that a rule checks, until the errors are full.
-    pub fn while_room<I: IntoIterator>(&self, items: I) -> WhileRoom<I::IntoIter> {
+    pub fn while_room<I: IntoIterator>(&self, items: I) -> BoundedIter<I::IntoIter> {
         let items = items.into_iter();
         let is_short = items.size_hint().1.is_some_and(|most| most <= Self::SHORT);
         let full = (!is_short).then(|| self.full.get_or_init(|| Arc::new(AtomicBool::new(self.is_full()))).clone());
-        WhileRoom { items, full }
+        BoundedIter { items, full }
     }
 
     /// Adds an error, unless the errors are full.
@@ -71,12 +71,12 @@ impl FieldErrors {
 
 /// An iterator that ends once the errors are full. Created by [`FieldErrors::while_room`].
 #[derive(Debug)]
-pub struct WhileRoom<I> {
+pub struct BoundedIter<I> {
     items: I,
     full: Option<Arc<AtomicBool>>,
 }
 
-impl<I: Iterator> Iterator for WhileRoom<I> {
+impl<I: Iterator> Iterator for BoundedIter<I> {
     type Item = I::Item;
 
     fn next(&mut self) -> Option<I::Item> {
@@ -176,7 +176,7 @@ mod tests {
     use crate::FieldPath;
 
     #[test]
-    fn one_more_than_is_told_is_kept() {
+    fn keeps_one_error_beyond_the_limit() {
         let error = |index| FieldError::required(&FieldPath::new("items").index(index), "");
         let mut errors: FieldErrors = (0..FieldErrors::SHOWN).map(error).collect();
         assert!(!errors.is_full());
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn walks_end_when_the_errors_are_full() {
+    fn iteration_ends_when_the_errors_are_full() {
         let error = |index| FieldError::required(&FieldPath::new("items").index(index), "");
         let mut errors = FieldErrors::new();
         let mut seen = 0;

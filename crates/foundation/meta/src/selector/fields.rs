@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parsing() {
+    fn parses_and_formats_field_selectors() {
         for (text, want) in [
             ("", Ok("")),
             (",,", Ok("")),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn matching() {
+    fn matches_fields() {
         let fields = [("metadata.name", "a"), ("spec.nodeName", "n,1")];
         for (text, want) in [
             ("", true),
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn transforming() {
+    fn transforms_terms_and_finds_exact_matches() {
         let selector = FieldSelector::parse("a=1,b!=2,c=3").unwrap();
         assert_eq!(selector.requires_exact_match("a"), Some("1"));
         assert_eq!(selector.requires_exact_match("b"), None);

@@ -10,7 +10,7 @@ const VALUE_RULE: &str = "a valid label must be an empty string or consist of al
     used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
 #[test]
-fn text_forms() {
+fn formats_selectors_canonically() {
     for (text, want) in [
         ("", ""),
         ("  \t\r\n", ""),
@@ -48,7 +48,7 @@ fn text_forms() {
 }
 
 #[test]
-fn refused() {
+fn rejects_invalid_selectors_like_apimachinery() {
     let requirement = |rest: &str| format!("unable to parse requirement: {rest}");
     for (text, want) in [
         ("a in", requirement("found '' expected: '('")),
@@ -121,7 +121,7 @@ fn refused() {
 }
 
 #[test]
-fn matching() {
+fn matches_labels() {
     let labels = [("app", "web"), ("n", "5"), ("empty", ""), ("word", "five")];
     for (text, want) in [
         ("", true),
@@ -155,7 +155,7 @@ fn matching() {
 }
 
 #[test]
-fn exact_match() {
+fn finds_required_exact_matches() {
     let selector = LabelSelector::parse("a=1,b in (2),c in (3,4),d!=5,e,f==6,f!=7").unwrap();
     for (key, want) in
         [("a", Some("1")), ("b", Some("2")), ("c", None), ("d", None), ("e", None), ("f", Some("6")), ("g", None)]

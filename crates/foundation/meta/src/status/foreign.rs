@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn told_as_it_came() {
+    fn preserves_the_members_of_a_foreign_status() {
         let status = |code, status: &str, reason: &str| {
             let foreign = ForeignStatus { code, status: status.to_owned(), reason: reason.to_owned(), metadata: None };
             Status::foreign(foreign, "m", None)

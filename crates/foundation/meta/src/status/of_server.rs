@@ -6,7 +6,7 @@ use crate::{GroupResource, go_quote};
 impl Status {
     /// Creates the Status of a failed request to another server: the reason follows from the code, and the message has
     /// the server's text if that is informative. `verb` and `resource` are the request's, if it was for a resource.
-    pub fn of_server(code: u16, verb: &str, resource: &GroupResource, name: &str, said: &str) -> Self {
+    pub fn of_server(code: u16, verb: &str, resource: &GroupResource, name: &str, text: &str) -> Self {
         let (reason, message) = match code {
             409 if verb == "POST" => (StatusReason::AlreadyExists, "the server reported a conflict".to_owned()),
             409 => (StatusReason::Conflict, "the server reported a conflict".to_owned()),
@@ -16,13 +16,13 @@ impl Status {
                 StatusReason::Unauthorized,
                 "the server has asked for the client to provide credentials".to_owned(),
             ),
-            403 => (StatusReason::Forbidden, said.to_owned()),
-            406 if said.is_empty() || said == "unknown" => (
+            403 => (StatusReason::Forbidden, text.to_owned()),
+            406 if text.is_empty() || text == "unknown" => (
                 StatusReason::NotAcceptable,
                 "the server was unable to respond with a content type that the client supports".to_owned(),
             ),
-            406 => (StatusReason::NotAcceptable, said.to_owned()),
-            415 => (StatusReason::UnsupportedMediaType, said.to_owned()),
+            406 => (StatusReason::NotAcceptable, text.to_owned()),
+            415 => (StatusReason::UnsupportedMediaType, text.to_owned()),
             405 => (
                 StatusReason::MethodNotAllowed,
                 "the server does not allow this method on the requested resource".to_owned(),
@@ -45,8 +45,8 @@ impl Status {
                 "the server has received too many requests and has asked us to try again later".to_owned(),
             ),
             500.. => {
-                let said = go_quote(said);
-                let message = format!("an error on the server ({said}) has prevented the request from succeeding");
+                let text = go_quote(text);
+                let message = format!("an error on the server ({text}) has prevented the request from succeeding");
                 (StatusReason::InternalError, message)
             }
             _ => {

@@ -12,8 +12,8 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
-use super::first_version::{tls12_signature, tls13_signature};
-use super::words::{Unbelieved, words};
+use super::messages::{VerificationError, verification_message};
+use super::x509_v1::{tls12_signature, tls13_signature};
 
 /// A verifier of servers' certificates.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Verifier {
 enum Trust {
     Anybody,
     /// Certificates that a callback accepts.
-    Known(Known),
+    Known(IsKnown),
     Signed {
         signed: Arc<WebPkiServerVerifier>,
         itself: Vec<CertificateDer<'static>>,
@@ -33,7 +33,7 @@ enum Trust {
 }
 
 /// Returns true for known certificates.
-type Known = Box<dyn Fn(&CertificateDer<'_>) -> bool + Send + Sync>;
+type IsKnown = Box<dyn Fn(&CertificateDer<'_>) -> bool + Send + Sync>;
 
 impl fmt::Debug for Trust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -50,7 +50,7 @@ impl Verifier {
         Arc::new(Self { trust: Trust::Anybody, algorithms: provider.signature_verification_algorithms })
     }
 
-    pub(super) fn known(is_known: Known, provider: Arc<CryptoProvider>) -> Arc<dyn ServerCertVerifier> {
+    pub(super) fn known(is_known: IsKnown, provider: Arc<CryptoProvider>) -> Arc<dyn ServerCertVerifier> {
         Arc::new(Self { trust: Trust::Known(is_known), algorithms: provider.signature_verification_algorithms })
     }
 
@@ -119,8 +119,8 @@ impl ServerCertVerifier for Verifier {
                 Ok(ServerCertVerified::assertion())
             }
             Err(Error::InvalidCertificate(why)) => {
-                let told = Unbelieved(words(certificate, name, now, &why));
-                Err(Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(told)))))
+                let error = VerificationError(verification_message(certificate, name, now, &why));
+                Err(Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(error)))))
             }
             verified => verified,
         }
@@ -177,7 +177,7 @@ mod tests {
     /// A certificate in the bundle is accepted for its names while it is valid, whoever signed it: envtest gives
     /// webhooks their own certificate as the bundle, and no authority.
     #[test]
-    fn certificates_in_the_bundle() {
+    fn accepts_certificates_in_the_bundle_while_valid() {
         let parameters = |is_authority: bool| {
             let mut parameters = rcgen::CertificateParams::new(vec!["ext.agg.svc".to_owned()]).unwrap();
             if is_authority {

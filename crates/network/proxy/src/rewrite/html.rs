@@ -3,7 +3,7 @@
 
 use binnacle_work::pace;
 
-use super::OwnedLinks;
+use super::OwnedLinkRewriter;
 
 /// The cost of a link that is rewritten, besides its bytes.
 const STEPS_PER_LINK: u64 = 100;
@@ -45,7 +45,7 @@ const RAW: &[&str] =
     &["iframe", "noembed", "noframes", "noscript", "plaintext", "script", "style", "textarea", "title", "xmp"];
 
 pub(super) struct Rewriter {
-    links: OwnedLinks,
+    links: OwnedLinkRewriter,
     state: State,
     /// The tag that is being read, from its `<`.
     tag: Vec<u8>,
@@ -82,7 +82,7 @@ enum TagPosition {
 }
 
 impl Rewriter {
-    pub(super) fn new(links: OwnedLinks) -> Self {
+    pub(super) fn new(links: OwnedLinkRewriter) -> Self {
         Self { links, state: State::Text, tag: Vec::new() }
     }
 
@@ -122,20 +122,20 @@ impl Rewriter {
                     _ => State::Text,
                 }
             }
-            State::Tag(place) => {
+            State::Tag(position) => {
                 self.tag.push(byte);
-                match (place, byte) {
+                match (position, byte) {
                     (TagPosition::Name | TagPosition::Value | TagPosition::Unquoted, b'>') => self.end_tag(out),
                     _ if self.tag.len() > MAX_TAG => {
                         out.append(&mut self.tag);
                         State::Skip
                     }
-                    (place, byte) => State::Tag(place.behind(byte)),
+                    (position, byte) => State::Tag(position.after(byte)),
                 }
             }
             state => {
                 out.push(byte);
-                state.passing(byte)
+                state.after_copying(byte)
             }
         };
     }
@@ -156,11 +156,11 @@ impl Rewriter {
         }
     }
 
-    fn rewrite(&self, tag: &[u8], name_end: usize, wanted: &[&str], out: &mut Vec<u8>) {
+    fn rewrite(&self, tag: &[u8], name_end: usize, attributes: &[&str], out: &mut Vec<u8>) {
         let mut copied = 0;
         let mut at = name_end;
-        let skip = |mut at: usize, what: fn(u8) -> bool| {
-            while at < tag.len() && what(tag[at]) {
+        let skip = |mut at: usize, is_skipped: fn(u8) -> bool| {
+            while at < tag.len() && is_skipped(tag[at]) {
                 at += 1;
             }
             at
@@ -188,7 +188,7 @@ impl Rewriter {
                 _ => skip(start, |byte| !is_space(byte) && byte != b'>'),
             };
             at = (end + 1).min(tag.len());
-            if wanted.contains(&key.as_str())
+            if attributes.contains(&key.as_str())
                 && let Ok(link) = std::str::from_utf8(&tag[start..end])
                 && let Some(link) = self.rewrite_link(link)
             {
@@ -211,7 +211,7 @@ impl Rewriter {
 
 impl State {
     /// Returns the next state, where bytes are copied unchanged.
-    fn passing(self, byte: u8) -> Self {
+    fn after_copying(self, byte: u8) -> Self {
         match (self, byte) {
             (Self::Skip | Self::Declaration(_), b'>') => Self::Text,
             (Self::Declaration(0), b'-') => Self::Declaration(1),
@@ -235,7 +235,7 @@ impl State {
 }
 
 impl TagPosition {
-    fn behind(self, byte: u8) -> Self {
+    fn after(self, byte: u8) -> Self {
         match (self, byte) {
             (Self::Quoted(quote), byte) if byte == quote => Self::Name,
             (Self::Quoted(quote), _) => Self::Quoted(quote),
@@ -257,10 +257,10 @@ fn is_space(byte: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rewrite::Links;
+    use crate::rewrite::LinkRewriter;
 
     #[test]
-    fn pages() {
+    fn rewrites_links_in_every_form_of_markup() {
         let long = format!("<a href=\"/{}\">", "x".repeat(MAX_TAG));
         for (page, want) in [
             ("", ""),
@@ -289,7 +289,7 @@ mod tests {
         ] {
             // With pieces of any size.
             for size in [1, 2, 7, page.len().max(1)] {
-                let links = Links { prefix: "/p", source: "h:1", requested: "", target: "" }.owned();
+                let links = LinkRewriter { prefix: "/p", source: "h:1", requested: "", target: "" }.owned();
                 let mut rewriter = Rewriter::new(links);
                 let mut out = Vec::new();
                 page.as_bytes().chunks(size).for_each(|piece| rewriter.feed(piece, &mut out));
@@ -301,7 +301,7 @@ mod tests {
 
     /// The output does not depend on the pieces, and a page without links is unchanged.
     #[test]
-    fn any_page() {
+    fn output_does_not_depend_on_piece_boundaries() {
         let pieces = ["<a href=\"/x\"", "<", ">", "/", "!--", "-->", "script", "\"", "'", "=", " ", "x", "</", "&"];
         let mut state = 1u64;
         for _ in 0..2000 {
@@ -311,7 +311,7 @@ mod tests {
                 page.push_str(pieces[(state >> 33) as usize % pieces.len()]);
             }
             let through = |size: usize, prefix: &str| {
-                let links = Links { prefix, source: "h:1", requested: "", target: "" }.owned();
+                let links = LinkRewriter { prefix, source: "h:1", requested: "", target: "" }.owned();
                 let mut rewriter = Rewriter::new(links);
                 let mut out = Vec::new();
                 page.as_bytes().chunks(size).for_each(|piece| rewriter.feed(piece, &mut out));

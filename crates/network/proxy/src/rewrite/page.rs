@@ -18,7 +18,7 @@ use http_body_util::BodyExt;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use super::OwnedLinks;
+use super::OwnedLinkRewriter;
 use super::html::Rewriter;
 
 /// The most bytes that one step rewrites. The decoders unpack as many at once.
@@ -32,7 +32,7 @@ const STEPS_PER_BYTE: u64 = 1;
 const STEPS_WITHOUT_TURN: u64 = 100_000;
 
 /// Rewrites the links of a response; unchanged if its encoding is unknown.
-pub(crate) fn rewrite_page(response: Response, links: OwnedLinks) -> Response {
+pub(crate) fn rewrite_page(response: Response, links: OwnedLinkRewriter) -> Response {
     let encoding = response.headers().get(CONTENT_ENCODING).map_or("", |value| value.to_str().unwrap_or("?"));
     let codec: Option<Box<dyn Codec>> = match encoding {
         "" => None,
@@ -51,8 +51,8 @@ pub(crate) fn rewrite_page(response: Response, links: OwnedLinks) -> Response {
     let (mut parts, body) = response.into_parts();
     parts.headers.remove(CONTENT_LENGTH);
     let budget = current().map_or_else(|| WorkBudget::background("proxied pages"), |budget| budget.streaming());
-    let page = Page { codec, rewriter: Rewriter::new(links), effort: 0 };
-    Response::from_parts(parts, Body::new(Rewritten::start(page, body, budget)))
+    let page = Page { codec, rewriter: Rewriter::new(links), steps_since_turn: 0 };
+    Response::from_parts(parts, Body::new(RewrittenBody::start(page, body, budget)))
 }
 
 struct Page {
@@ -60,26 +60,26 @@ struct Page {
     codec: Option<Box<dyn Codec>>,
     rewriter: Rewriter,
     /// The steps since the last turn.
-    effort: u64,
+    steps_since_turn: u64,
 }
 
 impl Page {
     /// Rewrites the body and sends its pieces; the last one is none. Returns early if nobody receives them.
-    async fn rewrite(mut self, mut body: Body, pieces: &Pieces) -> Result<(), BoxError> {
+    async fn rewrite(mut self, mut body: Body, pieces: &PieceSender) -> Result<(), BoxError> {
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame?.into_data() else { continue };
             let mut waiting = data.into_bytes();
             while !waiting.is_empty() {
                 self.wait(waiting.len()).await;
-                let made = self.step(&mut waiting)?;
-                if !made.is_empty() && pieces.send(Ok(Some(made.into()))).await.is_err() {
+                let output = self.step(&mut waiting)?;
+                if !output.is_empty() && pieces.send(Ok(Some(output.into()))).await.is_err() {
                     return Ok(());
                 }
             }
         }
-        let made = self.last()?;
-        if !made.is_empty() {
-            let _ = pieces.send(Ok(Some(made.into()))).await;
+        let output = self.finish()?;
+        if !output.is_empty() {
+            let _ = pieces.send(Ok(Some(output.into()))).await;
         }
         let _ = pieces.send(Ok(None)).await;
         Ok(())
@@ -91,9 +91,9 @@ impl Page {
             Some(_) => waiting.saturating_mul(GROWTH).min(STEP) as u64 * STEPS_PER_PACKED_BYTE,
             None => waiting.min(STEP) as u64 * STEPS_PER_BYTE,
         };
-        self.effort += steps;
-        if self.effort >= STEPS_WITHOUT_TURN {
-            self.effort = 0;
+        self.steps_since_turn += steps;
+        if self.steps_since_turn >= STEPS_WITHOUT_TURN {
+            self.steps_since_turn = 0;
             // The last turn ends with its poll.
             tokio::task::yield_now().await;
             large(usize::MAX).await;
@@ -102,28 +102,28 @@ impl Page {
     }
 
     fn step(&mut self, waiting: &mut Bytes) -> io::Result<Vec<u8>> {
-        let mut made = Vec::new();
+        let mut output = Vec::new();
         let Some(codec) = &mut self.codec else {
             let piece = waiting.split_to(waiting.len().min(STEP));
-            made.reserve(piece.len());
-            self.rewriter.feed(&piece, &mut made);
-            return Ok(made);
+            output.reserve(piece.len());
+            self.rewriter.feed(&piece, &mut output);
+            return Ok(output);
         };
         let unpacked = codec.unpack(waiting)?;
-        self.rewriter.feed(&unpacked, &mut made);
-        codec.pack(&made)
+        self.rewriter.feed(&unpacked, &mut output);
+        codec.pack(&output)
     }
 
-    fn last(&mut self) -> io::Result<Vec<u8>> {
-        let mut made = Vec::new();
+    fn finish(&mut self) -> io::Result<Vec<u8>> {
+        let mut output = Vec::new();
         let Some(codec) = &mut self.codec else {
-            self.rewriter.finish(&mut made);
-            return Ok(made);
+            self.rewriter.finish(&mut output);
+            return Ok(output);
         };
         let unpacked = codec.end_unpacking()?;
-        self.rewriter.feed(&unpacked, &mut made);
-        self.rewriter.finish(&mut made);
-        codec.end_packing(&made)
+        self.rewriter.feed(&unpacked, &mut output);
+        self.rewriter.finish(&mut output);
+        codec.end_packing(&output)
     }
 }
 
@@ -190,16 +190,16 @@ impl<D: Filter, E: Filter> Codec for (D, E) {
 }
 
 /// The pieces of a rewritten page, or the error that ends it. The last piece is none.
-type Pieces = mpsc::Sender<Result<Option<Bytes>, BoxError>>;
+type PieceSender = mpsc::Sender<Result<Option<Bytes>, BoxError>>;
 
 /// The body of a page that a task rewrites. The task ends when this is dropped.
-struct Rewritten {
+struct RewrittenBody {
     pieces: mpsc::Receiver<Result<Option<Bytes>, BoxError>>,
     is_done: bool,
     task: AbortHandle,
 }
 
-impl Rewritten {
+impl RewrittenBody {
     fn start(page: Page, body: Body, budget: WorkBudget) -> Self {
         let (sender, pieces) = mpsc::channel(1);
         let task = tokio::spawn(async move {
@@ -212,13 +212,13 @@ impl Rewritten {
     }
 }
 
-impl Drop for Rewritten {
+impl Drop for RewrittenBody {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl HttpBody for Rewritten {
+impl HttpBody for RewrittenBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -254,7 +254,7 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
-    use crate::rewrite::Links;
+    use crate::rewrite::LinkRewriter;
 
     const PAGE: &str = "<html><a href=\"/x\">x</a>";
     const WANT: &str = "<html><a href=\"/p/x\">x</a>";
@@ -266,12 +266,12 @@ mod tests {
             response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static(encoding));
         }
         response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(packed.len()));
-        let links = Links { prefix: "/p", source: "h:1", requested: "", target: "" }.owned();
+        let links = LinkRewriter { prefix: "/p", source: "h:1", requested: "", target: "" }.owned();
         rewrite_page(response, links).into_body().read(10_000).await.unwrap().to_vec()
     }
 
     #[tokio::test]
-    async fn encodings() {
+    async fn rewrites_gzip_and_deflate_and_skips_unknown_encodings() {
         assert_eq!(through("", PAGE.into()).await, WANT.as_bytes());
         assert_eq!(through("br", PAGE.into()).await, PAGE.as_bytes());
 
@@ -307,12 +307,12 @@ mod tests {
     fn page(body: Body, encoding: &'static str) -> Response {
         let mut response = Response::new(body);
         response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static(encoding));
-        rewrite_page(response, Links { prefix: "/p", source: "h:1", requested: "", target: "" }.owned())
+        rewrite_page(response, LinkRewriter { prefix: "/p", source: "h:1", requested: "", target: "" }.owned())
     }
 
     /// 4 MB from 4 KB: every step is charged, the task waits for turns, and others run meanwhile.
     #[tokio::test]
-    async fn bombs_are_unpacked_in_turns() {
+    async fn unpacks_decompression_bombs_in_turns() {
         let budget = WorkBudget::new(WorkLimits::REQUEST);
         let (body, _) = packed(&vec![0; 4 << 20]);
         let response = budget.enter(|| page(body, "gzip"));
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unread_pages_are_not_unpacked() {
+    async fn does_not_unpack_unread_pages() {
         let mut random = 1u64;
         let noise: Vec<u8> = std::iter::repeat_with(|| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn broken_pages_end_with_their_error() {
+    async fn ends_broken_pages_with_an_error() {
         let whole = {
             let mut packer = GzEncoder::new(Vec::new(), Compression::default());
             packer.write_all(PAGE.as_bytes()).unwrap();

@@ -9,16 +9,16 @@ const DELAY: Duration = Duration::from_millis(10);
 
 /// Slows down a peer that sends nothing but such frames.
 #[derive(Default)]
-pub(crate) struct Flood(u32);
+pub(crate) struct FloodLimiter(u32);
 
-impl Flood {
+impl FloodLimiter {
     /// A frame with data has arrived.
-    pub(crate) fn useful(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.0 = 0;
     }
 
     /// A frame has arrived that brings nothing.
-    pub(crate) async fn useless(&mut self) {
+    pub(crate) async fn delay(&mut self) {
         self.0 = self.0.saturating_add(1);
         if self.0 > FREE {
             tokio::time::sleep(DELAY).await;
@@ -33,20 +33,20 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn many_useless_frames_are_slow() {
-        let mut flood = Flood::default();
+    async fn delays_useless_frames_beyond_the_free_ones() {
+        let mut limiter = FloodLimiter::default();
         let began = Instant::now();
         for _ in 0..FREE {
-            flood.useless().await;
+            limiter.delay().await;
         }
         assert_eq!(began.elapsed(), Duration::ZERO);
         for _ in 0..100 {
-            flood.useless().await;
+            limiter.delay().await;
         }
         assert!(began.elapsed() >= 100 * DELAY);
-        flood.useful();
+        limiter.reset();
         let began = Instant::now();
-        flood.useless().await;
+        limiter.delay().await;
         assert_eq!(began.elapsed(), Duration::ZERO);
     }
 }

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn there_and_back() {
+    async fn round_trips_every_frame() {
         let headers = vec![("streamtype".to_owned(), "error".to_owned())];
         let frames = vec![
             Frame::Open { stream: 1, fin: true, headers: headers.clone() },
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn long_data_comes_in_pieces() {
+    async fn splits_long_data_frames() {
         let data = Bytes::from(vec![7; 3 * PIECE + 1]);
         let mut writer = Writer::new(Vec::new());
         writer.write(&Frame::Data { stream: 5, fin: true, data: data.clone() }).await.unwrap();
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_refused() {
+    async fn rejects_invalid_and_truncated_frames() {
         for (bytes, want) in [
             (&[0x80, 2, 0, 6, 0, 0, 0, 4, 0, 0, 0, 1][..], "invalid SPDY frame: another version"),
             (&[0x80, 3, 0, 1, 0, 0xff, 0xff, 0xff], "invalid SPDY frame: too large"),

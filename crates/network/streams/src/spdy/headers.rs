@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back() {
+    fn round_trips_header_blocks() {
         let (mut packer, mut unpacker) = (Packer::new(), Unpacker::new());
         let long = "x".repeat(20_000);
         for pairs in [
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused() {
+    fn rejects_large_truncated_and_invalid_blocks() {
         for (pairs, want) in [
             (vec![("a".to_owned(), "x".repeat(MAX_BLOCK))], "too large"),
             (vec![(String::new(), String::new()); MAX_HEADERS + 1], "too many"),

@@ -40,7 +40,7 @@ fn pod(name: &str, host_network: bool) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn flags_and_file() {
+async fn configures_plugins_by_flags_and_file() {
     let files = TempDir::new();
     let file = files.file("admission.yaml", SETTINGS);
     let selectors = "podNodeSelectorPluginConfig:\n  clusterDefaultNodeSelector: pool=common\n";

@@ -73,7 +73,7 @@ async fn hook() -> Hook {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_force_before_the_api() {
+async fn enforces_manifests_before_the_api_is_served() {
     let (files, hook) = (TempDir::new(), hook().await);
     for directory in ["policies", "webhooks"] {
         std::fs::create_dir(files.join(directory)).unwrap();

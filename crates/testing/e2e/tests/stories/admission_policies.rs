@@ -88,7 +88,7 @@ fn until_told(kubectl: &Kubectl, object: &Value, part: &str) -> String {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn limits_with_parameters() {
+fn enforces_limits_from_parameters() {
     let mut server = Server::durable();
     let kubectl = Kubectl::new(&server);
     let large = deployment("large", 5);
@@ -139,7 +139,7 @@ fn limits_with_parameters() {
 /// A policy reveals no objects that its author may not read.
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn parameters_that_the_author_may_not_read() {
+fn rejects_parameters_that_the_author_may_not_read() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     let resources = "validatingadmissionpolicies,validatingadmissionpolicybindings";
@@ -165,7 +165,7 @@ fn parameters_that_the_author_may_not_read() {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn defaults_by_mutation() {
+fn mutating_policies_set_defaults() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     let mutating = |name: &str, again: &str, mutation: Value| {
@@ -223,7 +223,7 @@ fn defaults_by_mutation() {
 /// policy changes the job.
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn labels_of_jobs_that_policies_change() {
+fn policies_change_only_the_labels_of_the_job() {
     const GENERATED: [&str; 4] =
         ["batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"];
     let server = Server::ephemeral();
@@ -273,7 +273,7 @@ fn labels_of_jobs_that_policies_change() {
 /// Without a controller manager the server itself reports the type errors of a policy.
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn type_checking() {
+fn reports_type_errors_in_the_policy_status() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     let policy = object(

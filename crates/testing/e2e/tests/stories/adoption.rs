@@ -70,7 +70,7 @@ async fn comes_back(file: &str, before: &Contents) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn from_a_snapshot_of_etcd() {
+async fn serves_a_snapshot_of_etcd() {
     let etcd = Etcd::single();
     let (mut server, before) = filled(&etcd).await;
     let temp = TempDir::new();
@@ -84,7 +84,7 @@ async fn from_a_snapshot_of_etcd() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(all(has_etcd, has_python)), ignore = "needs etcd and python3")]
-async fn from_the_table_of_kine() {
+async fn serves_the_table_of_kine() {
     let etcd = Etcd::single();
     let (mut server, before) = filled(&etcd).await;
     server.terminate();
@@ -104,7 +104,7 @@ async fn from_the_table_of_kine() {
 /// write it back.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn objects_of_old_releases_are_complete() {
+async fn completes_objects_of_old_releases() {
     let etcd = Etcd::single();
     let server = tokio::task::block_in_place(|| Server::durable_with(&[&etcd.servers()]));
     let service = json!({

@@ -104,7 +104,7 @@ fn behave(head: &str) -> Reply {
 
 /// The other server gets the caller in headers that clients cannot set, and no credentials of the caller.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_other_server_knows_who_asks() {
+async fn forwards_the_caller_in_trusted_headers() {
     let extension = Extension::start(behave).await;
     let rig = Rig::start(TempDir::new(), &[]);
     register(&rig, GROUP, extension.address.port(), json!({"insecureSkipTLSVerify": true})).await;
@@ -149,7 +149,7 @@ async fn the_other_server_knows_who_asks() {
 
 /// The client gets an answer to any answer of the other server, without hop-by-hop headers.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_misbehaves() {
+async fn handles_every_response_of_a_misbehaving_server() {
     let extension = Extension::start(behave).await;
     let rig = Rig::start(TempDir::new(), &[]);
     register(&rig, GROUP, extension.address.port(), json!({"insecureSkipTLSVerify": true})).await;
@@ -236,7 +236,7 @@ async fn a_server_that_misbehaves() {
 
 /// Discovery lists the groups of other servers beside our own, as far as these could be fetched.
 #[tokio::test(flavor = "multi_thread")]
-async fn discovery_is_merged() {
+async fn merges_discovery_of_all_servers() {
     let huge = Extension::start(|head| match last(head) {
         "apis" => Reply::Endless(
             [b"HTTP/1.1 200 OK\r\nContent-Type: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList\r\n\r\n".to_vec(), vec![b' '; 1 << 20]].concat(),
@@ -283,7 +283,7 @@ async fn discovery_is_merged() {
 
 /// A server is trusted by its bundle and its service's name only.
 #[tokio::test(flavor = "multi_thread")]
-async fn certificates_are_looked_at() {
+async fn verifies_certificates_by_bundle_and_service_name() {
     let extension = Extension::start(behave).await;
     let rig = Rig::start(TempDir::new(), &[]);
     let bundle = BASE64_STANDARD.encode(&extension.authority);
@@ -307,7 +307,7 @@ async fn certificates_are_looked_at() {
 
 /// An invalid CA bundle is not reported, because the server cannot fix it, and requests are refused.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bundle_that_cannot_be_read() {
+async fn refuses_requests_with_an_invalid_bundle() {
     let extension = Extension::start(behave).await;
     let rig = Rig::start(TempDir::new(), &[]);
     let bundle = BASE64_STANDARD.encode("no certificate");
@@ -322,7 +322,7 @@ async fn a_bundle_that_cannot_be_read() {
 
 /// Metrics of extension servers exist from the start, under kube-apiserver's names.
 #[tokio::test(flavor = "multi_thread")]
-async fn metrics_of_other_servers() {
+async fn exposes_metrics_of_extension_servers() {
     let extension = Extension::start(behave).await;
     let rig = Rig::start(TempDir::new(), &[]);
     register(&rig, GROUP, extension.address.port(), json!({"insecureSkipTLSVerify": true})).await;
@@ -343,7 +343,7 @@ async fn metrics_of_other_servers() {
 
 /// A server behind another: a built-in group is delegated, with the caller's name and permissions.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_behind_a_server() {
+async fn delegates_a_built_in_group_to_another_server() {
     let authority = Authority::make();
     let (certificate, key) = authority.issue("front");
     let shown = |path: &std::path::Path| path.display().to_string();
@@ -383,7 +383,7 @@ async fn a_server_behind_a_server() {
 /// Two servers whose APIServices lead to each other: a request that returns to the first server is refused, and both
 /// serve everything else.
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_that_lead_to_each_other() {
+async fn refuses_requests_in_a_proxy_loop() {
     let authority = Authority::make();
     let (certificate, key) = authority.issue("front");
     let flags = [

@@ -45,7 +45,7 @@ async fn attack(server: &Server, text: &str) -> String {
 
 /// Whatever the caller says, the other server sees one request for the authorized path, by the authenticated caller.
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_that_say_too_much() {
+async fn forwards_one_request_for_the_authorized_path() {
     let extension = Extension::start(behave).await;
     let rig = Rig::start(TempDir::new(), &[]);
     register(&rig, GROUP, extension.address.port(), json!({"insecureSkipTLSVerify": true})).await;

@@ -26,7 +26,7 @@ fn behave(head: &str) -> Reply {
 
 /// Each request is answered meanwhile, and afterwards as things are then.
 #[tokio::test(flavor = "multi_thread")]
-async fn apiservices_that_come_and_go() {
+async fn answers_every_request_while_apiservices_change() {
     let extension = Extension::start(behave).await;
     let rig = Rig::start(TempDir::new(), &[]);
     register(&rig, GROUP, extension.address.port(), json!({"insecureSkipTLSVerify": true})).await;
@@ -86,7 +86,7 @@ async fn apiservices_that_come_and_go() {
 
 /// Names that no service can have are not looked for.
 #[tokio::test(flavor = "multi_thread")]
-async fn services_that_cannot_be() {
+async fn ignores_invalid_service_names() {
     let rig = Rig::start(TempDir::new(), &[]);
     for (number, (namespace, name)) in
         [("..", "a"), ("default/a", "b"), ("default", "a/b"), ("default", "-a")].into_iter().enumerate()

@@ -49,7 +49,7 @@ fn behave(head: &str, raised: &AtomicBool) -> Reply {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_policy_reads_another_servers_objects() {
+async fn policies_read_parameters_of_extension_servers() {
     let raised = Arc::new(AtomicBool::new(false));
     let extension = {
         let raised = raised.clone();

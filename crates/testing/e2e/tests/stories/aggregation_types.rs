@@ -37,7 +37,7 @@ fn behave(head: &str) -> Reply {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn expressions_are_checked_against_another_servers_schema() {
+async fn type_checks_expressions_with_schemas_of_extension_servers() {
     let extension = Extension::start(behave).await;
     let rig = Rig::start(TempDir::new(), &[]);
     register(&rig, GROUP, extension.address.port(), json!({"insecureSkipTLSVerify": true})).await;

@@ -61,7 +61,7 @@ async fn start() -> (Extension, Rig) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bytes_pass_both_ways() {
+async fn proxies_upgraded_connections_both_ways() {
     let (extension, rig) = start().await;
     for (name, protocol) in [("websocket", "websocket"), ("spdy", "SPDY/3.1")] {
         // The connection leads to the APIService's server, regardless of the client's Host header.
@@ -118,7 +118,7 @@ async fn a_refused_upgrade_leaves_no_tunnel() {
 /// The client certificate for other servers is replaced under load: no request fails, and new connections use the new
 /// one.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_client_certificate_is_rotated() {
+async fn rotates_the_client_certificate_under_load() {
     let (before, after) = (Authority::make(), Authority::make());
     let files = TempDir::new();
     let read = |path: &Path| std::fs::read_to_string(path).unwrap();

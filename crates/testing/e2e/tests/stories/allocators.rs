@@ -33,7 +33,7 @@ struct Ledger {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn nothing_twice_and_nothing_lost() {
+async fn allocates_nothing_twice_and_loses_nothing() {
     let etcd = Etcd::single();
     let total = std::env::var("BINNACLE_SERVICES").map_or(400, |text| text.parse().unwrap());
     let ports = format!("--service-node-port-range={FIRST_PORT}-{LAST_PORT}");

@@ -34,7 +34,7 @@ fn of<'a>(events: &'a [Value], id: &str) -> Vec<&'a Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_tells_who_did_what() {
+async fn logs_requests_with_users_and_outcomes() {
     let temp = TempDir::new();
     let (policy, log) = (temp.join("policy.yaml"), temp.join("logs/audit.log"));
     std::fs::write(&policy, POLICY).unwrap();
@@ -99,7 +99,7 @@ async fn the_log_tells_who_did_what() {
 /// `/dev/full` behaves like a full disk.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(target_os = "linux"), ignore = "needs /dev/full")]
-async fn a_full_disk_stops_requests_only_where_that_was_asked_for() {
+async fn full_disk_fails_requests_only_in_strict_mode() {
     let temp = TempDir::new();
     let policy = temp.join("policy.yaml");
     std::fs::write(&policy, "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]").unwrap();
@@ -118,7 +118,7 @@ async fn a_full_disk_stops_requests_only_where_that_was_asked_for() {
 
 /// A webhook that fails for a while costs no event: what the queue has no room for waits on disk, over a restart as well.
 #[tokio::test(flavor = "multi_thread")]
-async fn events_wait_on_disk_for_their_webhook() {
+async fn queues_events_on_disk_for_the_webhook() {
     let (open, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(BTreeSet::new())));
     let hook = Hook::start({
         let (open, seen) = (open.clone(), seen.clone());

@@ -73,7 +73,7 @@ pub(crate) async fn bearer(server: &Server, token: &str) -> (u16, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_proxies_say_who_is_calling() {
+async fn accepts_user_headers_only_from_front_proxies() {
     let (proxies, clients) = (Authority::new(), Authority::new());
     let temp = TempDir::new();
     let arguments = [
@@ -142,7 +142,7 @@ async fn only_proxies_say_who_is_calling() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bootstrap_tokens() {
+async fn authenticates_bootstrap_tokens() {
     let server = Server::start(&["--ephemeral", "--enable-bootstrap-token-auth"]);
     let mut admin = server.client().await;
     let secrets = "/api/v1/namespaces/kube-system/secrets";
@@ -216,7 +216,7 @@ async fn reviewer(calls: Arc<AtomicU32>) -> Hook {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_webhook_in_all_moods() {
+async fn handles_every_response_of_a_token_webhook() {
     let calls = Arc::<AtomicU32>::default();
     let hook = reviewer(calls.clone()).await;
     let temp = TempDir::new();
@@ -323,7 +323,7 @@ fn forged(header: &Value, claims: &Value, signature: &[u8]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn issuers_of_id_tokens() {
+async fn authenticates_id_tokens_of_configured_issuers() {
     let (second_key, next_key) = (key(), key());
     let first_key_pem = KeyPair::generate().unwrap().serialize_pem();
     let first_key = private_from_pem(first_key_pem.as_bytes()).unwrap();
@@ -439,7 +439,7 @@ async fn issuers_of_id_tokens() {
 
 /// Extension API servers trust this server's client CAs, also after a change.
 #[tokio::test(flavor = "multi_thread")]
-async fn authorities_that_change_are_told_of() {
+async fn publishes_changed_client_authorities() {
     let (first, second) = (Authority::new(), Authority::new());
     let temp = TempDir::new();
     let (file, tokens) = (temp.file("clients.crt", &first.pem), temp.file("tokens", "root,root,1,system:masters\n"));
@@ -475,7 +475,7 @@ async fn authorities_that_change_are_told_of() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-async fn credentials_in_kubeconfigs() {
+async fn kubectl_uses_credentials_of_kubeconfigs() {
     let clients = Authority::new();
     let temp = TempDir::new();
     let server = Server::start(&[

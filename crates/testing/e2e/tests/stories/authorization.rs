@@ -85,7 +85,7 @@ pub(crate) const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-async fn rights_with_kubectl() {
+async fn kubectl_grants_and_checks_permissions() {
     let rig = Rig::start(TempDir::new(), &[]);
     let kubectl = Kubectl::new(&rig.server);
     let as_alice = rig.kubectl_as("alice");
@@ -150,7 +150,7 @@ async fn rights_with_kubectl() {
 
 /// The authorized path is the served path: no other spelling reaches objects that a user may not read.
 #[tokio::test(flavor = "multi_thread")]
-async fn paths_that_pretend() {
+async fn authorizes_the_path_that_is_served() {
     let rig = Rig::start(TempDir::new(), &[]);
     rig.make_namespace("team").await;
     let secret = json!({"metadata": {"name": "s"}, "stringData": {"k": "hidden"}});
@@ -199,7 +199,7 @@ async fn paths_that_pretend() {
 
 /// Unknown paths result in 404 even for administrators, and invalid names and keys are reported.
 #[tokio::test(flavor = "multi_thread")]
-async fn paths_that_lead_nowhere() {
+async fn answers_unknown_paths_with_404() {
     let rig = Rig::start(TempDir::new(), &[]);
     for (path, code, said) in [
         ("//api/v1/pods", 404, "404 page not found"),
@@ -219,7 +219,7 @@ async fn paths_that_lead_nowhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_read_what_their_pods_need() {
+async fn nodes_read_only_objects_of_their_pods() {
     let rig = Rig::start(TempDir::new(), &[]);
     rig.make_namespace("team").await;
     for name in ["mine", "other"] {
@@ -272,7 +272,7 @@ async fn hook(user: &'static str, calls: Arc<AtomicU32>) -> Hook {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_configuration_that_changes() {
+async fn reloads_the_authorization_configuration() {
     let files = TempDir::new();
     let asked = Arc::new(AtomicU32::new(0));
     let (first, second) = (hook("alice", asked.clone()).await, hook("bob", Arc::default()).await);
@@ -331,7 +331,7 @@ async fn a_configuration_that_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_and_policies_by_flags() {
+async fn configures_webhook_and_abac_by_flags() {
     let files = TempDir::new();
     let calls = Arc::new(AtomicU32::new(0));
     let hook = hook("bob", calls.clone()).await;

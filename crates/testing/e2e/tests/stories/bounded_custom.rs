@@ -75,7 +75,7 @@ fn thing(group: &str, name: &str, items: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wide_defaults_are_refused() {
+async fn limits_the_size_of_defaults() {
     const GROUP: &str = "wide.example.com";
     let server = Server::ephemeral();
     define(&server, &definition(GROUP, &[&wide(Some(300))])).await;
@@ -158,7 +158,7 @@ async fn later_defaults_make_objects_unreadable() {
 
 /// The definition of unreadable objects can be deleted with them.
 #[tokio::test(flavor = "multi_thread")]
-async fn definitions_of_unreadable_objects_can_be_deleted() {
+async fn deletes_definitions_of_unreadable_objects() {
     const GROUP: &str = "gone.example.com";
     let server = Server::ephemeral();
     define(&server, &definition(GROUP, &[&wide(None)])).await;
@@ -179,7 +179,7 @@ async fn definitions_of_unreadable_objects_can_be_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn alternatives_are_refused() {
+async fn limits_the_work_of_schema_alternatives() {
     const GROUP: &str = "choices.example.com";
     let server = Server::ephemeral();
     // The last one matches, so that no error ends the walk.
@@ -226,7 +226,7 @@ async fn growing() -> (Hook, Arc<AtomicBool>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn large_conversions_are_unreadable() {
+async fn limits_the_size_of_conversions() {
     const GROUP: &str = "convert.example.com";
     // Enough to grow too much if each were kept; an unoptimized server takes a second for each of them.
     const OBJECTS: usize = 10;
@@ -269,7 +269,7 @@ async fn large_conversions_are_unreadable() {
 /// An object that is accepted can be read, listed and written again: its managed fields are nested as deeply, and stand
 /// within it.
 #[tokio::test(flavor = "multi_thread")]
-async fn deep_objects_are_refused_or_readable() {
+async fn accepted_deep_objects_stay_readable() {
     const GROUP: &str = "deep.example.com";
     let server = Server::ephemeral();
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});

@@ -16,8 +16,8 @@ const ATTACKERS: usize = 4;
 const OTHERS: usize = 300;
 
 #[test]
-fn endless_answers_harm_nobody() {
-    if in_own_network("bounded_proxies::endless_answers_harm_nobody") {
+fn limits_endless_responses_of_backends() {
+    if in_own_network("bounded_proxies::limits_endless_responses_of_backends") {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         runtime.block_on(story());
     }
@@ -67,7 +67,7 @@ async fn story() {
 
 /// The size of a chunk of a request's body has no end either.
 #[tokio::test(flavor = "multi_thread")]
-async fn endless_chunk_sizes_of_requests_end() {
+async fn limits_endless_chunk_sizes_of_requests() {
     // After its answer, the server takes what comes for a moment, so that the client can read it.
     const MOST: usize = 1 << 30;
     let server = Server::ephemeral();

@@ -79,7 +79,7 @@ async fn attack(rig: &Rig, attack: Attack, connections: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn aliases_of_yaml_are_expanded_in_turns() {
+async fn expands_yaml_aliases_in_turns() {
     let rig = rig().await;
     let mut body = String::from(
         "kind: SelfSubjectAccessReview\napiVersion: authorization.k8s.io/v1\nspec:\n  resourceAttributes: {verb: get, resource: pods}\n\
@@ -94,7 +94,7 @@ async fn aliases_of_yaml_are_expanded_in_turns() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn products_of_a_rule_are_not_built() {
+async fn does_not_build_the_product_of_a_rule() {
     let rig = rig().await;
     for count in [30, 64] {
         let names: Vec<String> = (0..count).map(|n| format!("a{n:02}")).collect();
@@ -106,7 +106,7 @@ async fn products_of_a_rule_are_not_built() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operations_on_long_lists_take_turns() {
+async fn patches_long_lists_in_turns() {
     let rig = rig().await;
     let finalizers: Vec<String> = (0..40_000).map(|n| format!("a.b/c{n:05}")).collect();
     rig.make(MAPS, json!({"metadata": {"name": "long", "finalizers": finalizers}})).await;
@@ -120,7 +120,7 @@ async fn operations_on_long_lists_take_turns() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn patterns_of_claims_end_with_the_budget() {
+async fn stops_cel_patterns_at_the_budget() {
     let rig = rig().await;
     let expression = |claim: usize| {
         let calls = (1..=30).map(|n| format!("''.matches('\\\\pL{{{}}}')", n + 30 * claim));
@@ -145,7 +145,7 @@ async fn patterns_of_claims_end_with_the_budget() {
 
 /// The limit is named, and counted.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_exceeded_budget_is_reported() {
+async fn reports_an_exceeded_budget() {
     let rig = rig().await;
     let body = format!(r#"{{"metadata":{{"name":"m","managedFields":[{}]}}}}"#, vec!["{}"; 900_000].join(","));
     let headers = [("authorization", "Bearer alice"), ("content-type", "application/json")];

@@ -82,7 +82,7 @@ async fn attack(server: &Server, handshake: &Handshake, seed: u64, requests: u64
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn made_up_names_are_no_labels() {
+async fn unknown_names_do_not_become_label_values() {
     let server = tokio::task::block_in_place(Server::ephemeral);
     let handshake = server.admin();
     let mut sizes = Vec::new();

@@ -53,7 +53,7 @@ fn map(name: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn built_in_resources() {
+async fn serves_built_in_resources_as_cbor() {
     let server = Server::start(&["--ephemeral", ON]);
     let client = &mut server.client().await;
     let both = [CBOR, CBOR];
@@ -111,7 +111,7 @@ async fn built_in_resources() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_without_the_gate() {
+async fn rejects_cbor_without_the_feature_gate() {
     let server = Server::ephemeral();
     let client = &mut server.client().await;
     let body = document(&map("a"));
@@ -144,7 +144,7 @@ fn definition() -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn custom_resources_are_stored_in_it() {
+async fn stores_custom_resources_as_cbor() {
     let etcd = Etcd::single();
     let key = "/registry/shop.test/sails/one";
     let sail = |area: i64| value!({"apiVersion": "shop.test/v1", "kind": "Sail", "metadata": {"name": "one"}, "area": area, "cut": ["a", null, 1.5]});
@@ -200,7 +200,7 @@ async fn custom_resources_are_stored_in_it() {
 
 /// Floating point numbers stay what they are where JSON has no other text for them than that of an integer.
 #[tokio::test(flavor = "multi_thread")]
-async fn whole_floats_stay_floats() {
+async fn preserves_whole_floats() {
     let server = Server::start(&["--ephemeral", ON]);
     let client = &mut server.client().await;
     let both = [CBOR, CBOR];
@@ -237,7 +237,7 @@ async fn whole_floats_stay_floats() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_of_the_component() {
+async fn serves_component_pages_as_cbor() {
     let gates = "--feature-gates=CBORServingAndStorage=true,ComponentFlagz=true,ComponentStatusz=true";
     let server = Server::start(&["--ephemeral", gates]);
     let client = &mut server.client().await;

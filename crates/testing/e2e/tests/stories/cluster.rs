@@ -30,7 +30,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
-use crew::{Crew, Tally};
+use crew::{Tally, TaskSet};
 use deployments::{replicas, replicas_of};
 use informers::Informers;
 
@@ -64,21 +64,21 @@ struct Cluster {
     servers: Vec<Server>,
     etcd: Option<Etcd>,
     clients: Vec<Client>,
-    crew: Crew,
+    crew: TaskSet,
     tally: Arc<Tally>,
     bound: Vec<Arc<AtomicUsize>>,
     began: Instant,
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn embedded() {
+async fn runs_a_cluster_on_the_embedded_store() {
     let server = Server::durable();
     story(Cluster::start(vec![server], None).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn two_servers_on_etcd() {
+async fn runs_a_cluster_with_two_servers_on_etcd() {
     let etcd = Etcd::single();
     let servers = (0..2).map(|_| Server::durable_with(&[&etcd.servers()])).collect();
     story(Cluster::start(servers, Some(etcd)).await).await;
@@ -136,7 +136,7 @@ impl Cluster {
     async fn start(servers: Vec<Server>, etcd: Option<Etcd>) -> Self {
         let began = Instant::now();
         let size = Size::chosen();
-        let mut crew = Crew::default();
+        let mut crew = TaskSet::default();
         let tally = Arc::new(Tally::default());
         let clients = join_all(servers.iter().map(Server::kube)).await;
         let of = |n: usize| &clients[n % clients.len()];

@@ -52,7 +52,7 @@ fn unpacked(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn large_lists_and_objects() {
+async fn compresses_large_lists_and_objects() {
     let server = Server::ephemeral();
     for alpn in ["h2", "http/1.1"] {
         let mut client = server.connect(&server.admin().alpn(&[alpn])).await;
@@ -117,7 +117,7 @@ async fn large_lists_and_objects() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_are_never_compressed() {
+async fn never_compresses_streams() {
     let kubelet = Kubelet::start();
     let flags = kubelet.flags();
     let mut arguments = vec!["--ephemeral", "--secure-port=0"];
@@ -175,7 +175,7 @@ async fn streams_are_never_compressed() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-async fn with_kubectl() {
+async fn kubectl_reads_compressed_lists() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     let mut client = server.client().await;
@@ -193,7 +193,7 @@ async fn with_kubectl() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_document_of_all_kinds() {
+async fn compresses_the_openapi_document() {
     const OPENAPI: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
     let server = Server::ephemeral();
     let mut client = server.client().await;

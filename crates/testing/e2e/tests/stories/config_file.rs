@@ -11,7 +11,7 @@ async fn shown(server: &Server) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_changes() {
+async fn reloads_a_changed_file() {
     let temp = TempDir::new();
     let path = temp.join("flags.yaml");
     let write = |text: &str| {
@@ -59,7 +59,7 @@ async fn a_file_that_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_file_there_is_no_page() {
+async fn configz_requires_a_file() {
     let server = tokio::task::block_in_place(Server::ephemeral);
     assert_eq!(server.client().await.get("/configz").await.unwrap().status, 404);
 }

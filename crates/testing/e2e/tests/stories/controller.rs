@@ -27,7 +27,7 @@ type Failure = kube::runtime::finalizer::Error<kube::Error>;
 
 /// Quotas serve as parents: a kind with a spec and a status that nothing else here writes.
 #[tokio::test(flavor = "multi_thread")]
-async fn children_status_and_cleanup() {
+async fn controller_manages_children_status_and_finalizers() {
     let server = Server::ephemeral();
     let client = server.kube().await;
     crate::namespace(&client, "work").await;

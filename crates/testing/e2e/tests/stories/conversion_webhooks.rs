@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// A function that answers a conversion review; `None` breaks the connection.
-type Mood = fn(&Value) -> Option<Value>;
+type Behavior = fn(&Value) -> Option<Value>;
 
 /// Sends a request as administrator, without a body for null, and returns the code and the document of the answer.
 pub(crate) async fn send(server: &Server, method: &str, path: &str, body: &Value) -> (u16, Value) {
@@ -95,9 +95,9 @@ fn well(request: &Value) -> Option<Value> {
 }
 
 /// Starts a webhook with an answer that can be changed.
-async fn moody() -> (Hook, Arc<Mutex<Mood>>) {
-    let mood: Arc<Mutex<Mood>> = Arc::new(Mutex::new(well));
-    let now = mood.clone();
+async fn scripted_webhook() -> (Hook, Arc<Mutex<Behavior>>) {
+    let behavior: Arc<Mutex<Behavior>> = Arc::new(Mutex::new(well));
+    let now = behavior.clone();
     let hook = Hook::start(move |request: Request<Vec<u8>>| {
         let review: Value = serde_json::from_slice(request.body()).unwrap();
         let answer = (*now.lock())(&review["request"]);
@@ -109,15 +109,15 @@ async fn moody() -> (Hook, Arc<Mutex<Mood>>) {
         }
     })
     .await;
-    (hook, mood)
+    (hook, behavior)
 }
 
 /// Each invalid answer fails the requests that need a conversion, in Go's words, and no others.
 #[tokio::test(flavor = "multi_thread")]
-async fn anything_is_answered() {
+async fn invalid_responses_fail_only_requests_that_convert() {
     let server = Server::ephemeral();
-    let (hook, mood) = moody().await;
-    let moods: [(&str, Mood, &str); 8] = [
+    let (hook, behavior) = scripted_webhook().await;
+    let behaviors: [(&str, Behavior, &str); 8] = [
         ("away", |_| None, "failed: an error on the server (\"away\") has prevented the request from succeeding"),
         (
             "null",
@@ -175,9 +175,9 @@ async fn anything_is_answered() {
             "Object 'Kind' is missing in '{\"apiVersion\":",
         ),
     ];
-    for (name, bad, why) in moods {
+    for (name, bad, why) in behaviors {
         let group = format!("{name}.shop.test");
-        *mood.lock() = bad;
+        *behavior.lock() = bad;
         define(&server, &group, &hook).await;
         let (v1, v2) = (place(&group, "v1"), place(&group, "v2"));
         // Errors about lists are those about their first object.
@@ -213,34 +213,34 @@ async fn anything_is_answered() {
 /// A webhook that converts only the first object of a review is asked for one at a time.
 /// A GET asks the webhook each time, so that what is read is what a write would convert.
 #[tokio::test(flavor = "multi_thread")]
-async fn repaired_webhooks_show_at_once() {
+async fn repaired_webhooks_take_effect_at_once() {
     const GROUP: &str = "repaired.example.com";
     let server = Server::ephemeral();
-    let (hook, mood) = moody().await;
+    let (hook, behavior) = scripted_webhook().await;
     define(&server, GROUP, &hook).await;
     assert_eq!(send(&server, "POST", &place(GROUP, "v1"), &thing(GROUP, "v1", "a")).await.0, 201);
     let path = format!("{}/a", place(GROUP, "v2"));
     // The cache is filled.
     assert_eq!(send(&server, "GET", &place(GROUP, "v2"), &Value::Null).await.0, 200);
-    let broken: Mood = |request| {
+    let broken: Behavior = |request| {
         let mut review = converted(request);
         review["response"]["convertedObjects"][0]["spec"]["n"] = json!(7);
         Some(review)
     };
-    for (now, want) in [(well as Mood, 1), (broken, 7), (well, 1)] {
-        *mood.lock() = now;
+    for (now, want) in [(well as Behavior, 1), (broken, 7), (well, 1)] {
+        *behavior.lock() = now;
         let (code, read) = send(&server, "GET", &path, &Value::Null).await;
         assert_eq!((code, &read["spec"]["n"]), (200, &json!(want)), "{read}");
     }
-    *mood.lock() = |_| None;
+    *behavior.lock() = |_| None;
     assert_eq!(send(&server, "GET", &path, &Value::Null).await.0, 500);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_object_at_a_time() {
+async fn falls_back_to_one_object_per_review() {
     let server = Server::ephemeral();
-    let (hook, mood) = moody().await;
-    *mood.lock() = |request| {
+    let (hook, behavior) = scripted_webhook().await;
+    *behavior.lock() = |request| {
         let mut review = converted(request);
         review["response"]["convertedObjects"].as_array_mut().unwrap().truncate(1);
         Some(review)
@@ -256,7 +256,7 @@ async fn one_object_at_a_time() {
 
 /// Connections that break before or within an answer, and an endless answer.
 #[tokio::test(flavor = "multi_thread")]
-async fn broken_connections() {
+async fn reports_broken_connections() {
     let server = Server::ephemeral();
     let half_closed = Hook::half_closed().await;
     let cut = Hook::cut().await;
@@ -290,9 +290,9 @@ async fn broken_connections() {
 
 /// An unavailable webhook ends no watch: the events arrive once it is back.
 #[tokio::test(flavor = "multi_thread")]
-async fn watches_outlast_a_webhook_that_is_away() {
+async fn watches_survive_an_unavailable_webhook() {
     let server = Server::ephemeral();
-    let (hook, mood) = moody().await;
+    let (hook, behavior) = scripted_webhook().await;
     let group = "watched.shop.test";
     define(&server, group, &hook).await;
     let v1 = place(group, "v1");
@@ -308,7 +308,7 @@ async fn watches_outlast_a_webhook_that_is_away() {
     let begin = things.list(&Default::default()).await.unwrap().metadata.resource_version.unwrap();
     let mut events = pin!(things.watch(&WatchParams::default(), &begin).await.unwrap());
 
-    *mood.lock() = |_| None;
+    *behavior.lock() = |_| None;
     assert_eq!(send(&server, "POST", &v1, &thing(group, "v1", "two")).await.0, 201);
     wait_until("the webhook to have failed", async || {
         let read = send(&server, "GET", &format!("{}/two", place(group, "v2")), &Value::Null).await;
@@ -319,7 +319,7 @@ async fn watches_outlast_a_webhook_that_is_away() {
     let old = send(&server, "GET", &format!("{}?resourceVersion=0", place(group, "v2")), &Value::Null).await;
     assert_eq!((old.0, old.1["items"].as_array().map(Vec::len)), (200, Some(1)), "{}", old.1);
 
-    *mood.lock() = well;
+    *behavior.lock() = well;
     match events.try_next().await.unwrap() {
         Some(WatchEvent::Added(thing)) => {
             let types = thing.types.clone().unwrap();
@@ -331,10 +331,10 @@ async fn watches_outlast_a_webhook_that_is_away() {
 
 /// An object that cannot be converted does not prevent others from being read, changed or deleted in that version.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_bad_object() {
+async fn one_bad_object_does_not_affect_others() {
     let server = Server::ephemeral();
-    let (hook, mood) = moody().await;
-    *mood.lock() = |request| {
+    let (hook, behavior) = scripted_webhook().await;
+    *behavior.lock() = |request| {
         let objects = request["objects"].as_array().unwrap();
         if !objects.iter().any(|object| object["metadata"]["name"] == "bad") {
             return Some(converted(request));
@@ -368,9 +368,9 @@ async fn one_bad_object() {
 
 /// A field manager of one version still owns its fields after the object was scaled in another version.
 #[tokio::test(flavor = "multi_thread")]
-async fn scaled_in_another_version() {
+async fn keeps_field_ownership_when_scaled_in_another_version() {
     let server = Server::ephemeral();
-    let (hook, _) = moody().await;
+    let (hook, _) = scripted_webhook().await;
     let group = "scaled.shop.test";
     define(&server, group, &hook).await;
     let (v1, v2) = (place(group, "v1"), place(group, "v2"));

@@ -39,7 +39,7 @@ async fn renew(candidates: &Api<DynamicObject>, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_oldest_version_is_elected() {
+async fn elects_the_oldest_version() {
     let server = Server::start(&[
         "--ephemeral",
         "--feature-gates=CoordinatedLeaderElection=true",

@@ -59,7 +59,7 @@ fn install(kubectl: &Kubectl) {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn an_operator_is_installed() {
+fn installs_and_serves_a_definition() {
     let mut server = Server::durable();
     let kubectl = Kubectl::new(&server);
     install(&kubectl);
@@ -127,7 +127,7 @@ fn an_operator_is_installed() {
 #[test]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn two_servers_share_definitions() {
+fn shares_definitions_between_servers() {
     let etcd = Etcd::single();
     let servers = [(); 2].map(|()| Server::durable_with(&[&etcd.servers()]));
     let [first, second] = servers.each_ref().map(Kubectl::new);
@@ -168,7 +168,7 @@ fn with_version(kubectl: &Kubectl, mut definition: Value) -> Value {
 /// A definition that was refused a name does not get it by a restart, only when its holder is gone.
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn names_stay_with_their_definition() {
+fn keeps_names_with_their_definition() {
     let mut server = Server::durable();
     let kubectl = Kubectl::new(&server);
     let named = |plural: &str| {
@@ -209,7 +209,7 @@ fn names_stay_with_their_definition() {
 /// Validation in kube-apiserver coerces the metadata of embedded resources in defaults, and the result is stored.
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn embedded_defaults_are_stored_with_known_metadata_only() {
+fn stores_embedded_defaults_with_known_metadata_only() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     let resource = json!({

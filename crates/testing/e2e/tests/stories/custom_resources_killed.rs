@@ -19,8 +19,8 @@ const GROUP: &str = "killed.test";
 
 /// The state of an object after requests, some of which were not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Known {
-    There,
+enum ExpectedState {
+    Present,
     Gone,
     /// A request for it was not answered.
     Unsure,
@@ -28,8 +28,8 @@ enum Known {
 
 #[derive(Clone, Debug)]
 struct Definition {
-    itself: Known,
-    objects: BTreeMap<String, Known>,
+    itself: ExpectedState,
+    objects: BTreeMap<String, ExpectedState>,
 }
 
 /// By plural name.
@@ -86,11 +86,11 @@ async fn check(client: &Client, known: &Definitions) {
         })
         .await;
         match definition.itself {
-            Known::There => assert!(there, "{name} is lost"),
-            Known::Gone => assert!(!there, "{name} is back"),
-            Known::Unsure => {}
+            ExpectedState::Present => assert!(there, "{name} is lost"),
+            ExpectedState::Gone => assert!(!there, "{name} is back"),
+            ExpectedState::Unsure => {}
         }
-        definition.itself = if there { Known::There } else { Known::Gone };
+        definition.itself = if there { ExpectedState::Present } else { ExpectedState::Gone };
         if !there {
             definition.objects.clear();
             continue;
@@ -101,23 +101,27 @@ async fn check(client: &Client, known: &Definitions) {
         for (object, state) in &mut definition.objects {
             let is = found.iter().position(|name| name == object).map(|at| found.swap_remove(at)).is_some();
             match *state {
-                Known::There => assert!(is, "{object} of {name} is lost"),
-                Known::Gone => assert!(!is, "{object} of {name} is back"),
-                Known::Unsure => {}
+                ExpectedState::Present => assert!(is, "{object} of {name} is lost"),
+                ExpectedState::Gone => assert!(!is, "{object} of {name} is back"),
+                ExpectedState::Unsure => {}
             }
-            *state = if is { Known::There } else { Known::Gone };
+            *state = if is { ExpectedState::Present } else { ExpectedState::Gone };
         }
         assert!(found.is_empty(), "nobody made {found:?} of {name}");
     }
     let listed = definitions.list(&ListParams::default()).await.unwrap();
     for name in listed.items.iter().map(ResourceExt::name_any) {
         let plural = name.split('.').next().unwrap();
-        assert!(all.get(plural).is_some_and(|definition| definition.itself == Known::There), "nobody made {name}");
+        assert!(
+            all.get(plural).is_some_and(|definition| definition.itself == ExpectedState::Present),
+            "nobody made {name}"
+        );
     }
     // The objects of a deleted definition do not come back with a new definition of the same name.
-    if let Some((plural, definition)) = all.iter_mut().find(|(_, definition)| definition.itself == Known::Gone) {
+    if let Some((plural, definition)) = all.iter_mut().find(|(_, definition)| definition.itself == ExpectedState::Gone)
+    {
         definitions.create(&PostParams::default(), &manifest(plural)).await.unwrap();
-        definition.itself = Known::There;
+        definition.itself = ExpectedState::Present;
         let api = objects(client, plural);
         let found = wait_until("the resource is served", async || api.list(&ListParams::default()).await.ok()).await;
         assert!(found.items.is_empty(), "objects of {plural} outlived it: {:?}", found.items);
@@ -130,17 +134,17 @@ async fn write(client: Client, prefix: String, known: Definitions, done: Arc<Ato
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     for n in 0.. {
         let plural = format!("{prefix}n{n}s");
-        let told = |state: Known| known.lock().get_mut(&plural).unwrap().itself = state;
-        known.lock().insert(plural.clone(), Definition { itself: Known::Unsure, objects: BTreeMap::new() });
+        let told = |state: ExpectedState| known.lock().get_mut(&plural).unwrap().itself = state;
+        known.lock().insert(plural.clone(), Definition { itself: ExpectedState::Unsure, objects: BTreeMap::new() });
         if definitions.create(&PostParams::default(), &manifest(&plural)).await.is_err() {
             return;
         }
-        told(Known::There);
+        told(ExpectedState::Present);
         let api = objects(&client, &plural);
         for i in 0..6 {
             let name = format!("o{i}");
             let told = |state| known.lock().get_mut(&plural).unwrap().objects.insert(name.clone(), state);
-            told(Known::Unsure);
+            told(ExpectedState::Unsure);
             let object: DynamicObject = serde_json::from_value(json!({
                 "apiVersion": format!("{GROUP}/v1"), "kind": kind(&plural),
                 "metadata": {"name": name}, "spec": {"n": i}
@@ -154,13 +158,13 @@ async fn write(client: Client, prefix: String, known: Definitions, done: Arc<Ato
                 }
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            told(Known::There);
+            told(ExpectedState::Present);
             if i % 3 == 1 {
-                told(Known::Unsure);
+                told(ExpectedState::Unsure);
                 if api.delete(&name, &DeleteParams::default()).await.is_err() {
                     return;
                 }
-                told(Known::Gone);
+                told(ExpectedState::Gone);
             }
         }
         let name = format!("{plural}.{GROUP}");
@@ -172,11 +176,11 @@ async fn write(client: Client, prefix: String, known: Definitions, done: Arc<Ato
             }
         }
         if n % 2 == 1 {
-            told(Known::Unsure);
+            told(ExpectedState::Unsure);
             if definitions.delete(&name, &DeleteParams::default()).await.is_err() {
                 return;
             }
-            told(Known::Gone);
+            told(ExpectedState::Gone);
         }
     }
 }

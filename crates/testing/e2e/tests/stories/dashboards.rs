@@ -61,7 +61,7 @@ async fn provoke(client: &mut Client) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn families_of_dashboards_and_alerts() {
+async fn exposes_the_families_of_dashboards_and_alerts() {
     let server =
         tokio::task::block_in_place(|| Server::start(&["--ephemeral", "--service-cluster-ip-range=10.0.0.0/24"]));
     let mut client = server.client().await;

@@ -104,7 +104,7 @@ fn retry(_: Arc<Rig>, _: &Failure, _: Arc<Client>) -> Action {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_it_wants_is_applied() {
+async fn applies_the_objects_of_a_derived_kind() {
     let server = Server::ephemeral();
     let client = server.kube().await;
     crate::namespace(&client, "yard").await;

@@ -13,7 +13,7 @@ use crate::authentication::{Provider, bearer, key};
 
 /// The behavior of the provider that returns groups.
 #[derive(Clone)]
-enum Mood {
+enum Behavior {
     Answers(String),
     /// Holds the connection for longer than any timeout here.
     Holds,
@@ -21,28 +21,28 @@ enum Mood {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn groups_come_from_a_directory() {
+async fn resolves_distributed_claims() {
     let (users_key, directory_key, stranger) = (key(), key(), key());
     let users = Provider::start(&users_key).await;
     let own = Arc::new(Mutex::new(String::new()));
-    let mood = Arc::new(Mutex::new(Mood::Fails));
+    let behavior = Arc::new(Mutex::new(Behavior::Fails));
     let keys = json!({"keys": [directory_key.public().to_jwk()]});
-    let (named, now) = (own.clone(), mood.clone());
+    let (named, now) = (own.clone(), behavior.clone());
     let directory = Hook::start(move |request| {
-        let (issuer, keys, mood) = (named.lock().clone(), keys.clone(), now.lock().clone());
+        let (issuer, keys, behavior) = (named.lock().clone(), keys.clone(), now.lock().clone());
         async move {
             let text = match request.uri().path() {
                 "/.well-known/openid-configuration" => {
                     json!({"issuer": issuer, "jwks_uri": format!("{issuer}/keys")}).to_string()
                 }
                 "/keys" => keys.to_string(),
-                _ => match mood {
-                    Mood::Answers(token) => token,
-                    Mood::Holds => {
+                _ => match behavior {
+                    Behavior::Answers(token) => token,
+                    Behavior::Holds => {
                         tokio::time::sleep(Duration::from_secs(600)).await;
                         String::new()
                     }
-                    Mood::Fails => return Response::builder().status(500).body(Vec::new()).unwrap(),
+                    Behavior::Fails => return Response::builder().status(500).body(Vec::new()).unwrap(),
                 },
             };
             Response::new(text.into_bytes())
@@ -84,8 +84,8 @@ async fn groups_come_from_a_directory() {
         }
         claims
     };
-    let answers = |claims: Value| Mood::Answers(directory_key.sign(&claims).unwrap());
-    *mood.lock() = answers(said(json!({})));
+    let answers = |claims: Value| Behavior::Answers(directory_key.sign(&claims).unwrap());
+    *behavior.lock() = answers(said(json!({})));
     let joined = (201, format!("{name} dev,ops,system:authenticated"));
     assert_eq!(bearer(&server, &with_directory("a")).await, joined);
 
@@ -96,17 +96,17 @@ async fn groups_come_from_a_directory() {
         ("in the name of the users' provider", answers(said(json!({"iss": users.hook.url()})))),
         ("in nobody's name", answers(said(json!({"iss": null})))),
         ("of something else", answers(said(json!({"groups": null, "iss": "https://127.0.0.1:1"})))),
-        ("by another key", Mood::Answers(stranger.sign(&said(json!({}))).unwrap())),
-        ("garbage", Mood::Answers("e30.e30".to_owned())),
-        ("without end", Mood::Answers("x".repeat(9 << 20))),
-        ("not at all", Mood::Fails),
+        ("by another key", Behavior::Answers(stranger.sign(&said(json!({}))).unwrap())),
+        ("garbage", Behavior::Answers("e30.e30".to_owned())),
+        ("without end", Behavior::Answers("x".repeat(9 << 20))),
+        ("not at all", Behavior::Fails),
     ] {
-        *mood.lock() = answer;
+        *behavior.lock() = answer;
         assert_eq!(bearer(&server, &with_directory("a")).await.0, 401, "{lie}");
     }
 
     // A request that waits for the provider delays no other.
-    *mood.lock() = Mood::Holds;
+    *behavior.lock() = Behavior::Holds;
     let token = with_directory("a");
     let mut waiting = server.connect(&Handshake::new(server.admin().authority)).await;
     let held = tokio::spawn(async move {
@@ -117,7 +117,7 @@ async fn groups_come_from_a_directory() {
     held.abort();
 
     // It must be available for new tokens, and users only have groups that it confirmed.
-    *mood.lock() = answers(said(json!({})));
+    *behavior.lock() = answers(said(json!({})));
     let before = with_directory("a");
     assert_eq!(bearer(&server, &before).await, joined);
     drop(directory);

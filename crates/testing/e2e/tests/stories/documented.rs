@@ -27,7 +27,7 @@ const LEFT_OUT: &[&str] = &[
 ];
 
 /// A command of a page, in one line.
-struct Documented {
+struct PageCommand {
     page: String,
     line: usize,
     text: String,
@@ -35,7 +35,7 @@ struct Documented {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn run_or_checked() {
+fn documented_commands_run_or_are_excluded() {
     let root = root();
     let mut commands = Vec::new();
     for page in pages(&root) {
@@ -60,7 +60,7 @@ fn run_or_checked() {
 }
 
 /// Runs the commands of a page, in their order, beside a server.
-fn try_out(commands: &[&Documented]) {
+fn try_out(commands: &[&PageCommand]) {
     let mut server = Server::durable();
     let kubectl = Kubectl::new(&server);
     // What the pages speak of.
@@ -205,8 +205,8 @@ fn help(mut command: Command, arguments: &[&str]) -> String {
 }
 
 /// The commands in the indented blocks of a page, with lines that go on joined and comments cut off.
-fn read(page: &str, text: &str) -> Vec<Documented> {
-    let mut commands: Vec<Documented> = Vec::new();
+fn read(page: &str, text: &str) -> Vec<PageCommand> {
+    let mut commands: Vec<PageCommand> = Vec::new();
     let (mut fenced, mut goes_on) = (false, false);
     for (line, text) in text.lines().enumerate() {
         fenced ^= text.trim_start().starts_with("```");
@@ -219,7 +219,7 @@ fn read(page: &str, text: &str) -> Vec<Documented> {
         match commands.last_mut() {
             Some(command) if before => write!(command.text, " {text}").unwrap(),
             _ if text.is_empty() || text.starts_with("Trace[") => {}
-            _ => commands.push(Documented { page: page.to_owned(), line: line + 1, text: plain(text) }),
+            _ => commands.push(PageCommand { page: page.to_owned(), line: line + 1, text: plain(text) }),
         }
     }
     commands
@@ -271,7 +271,7 @@ fn sources(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_commands_are() {
+fn finds_commands_in_pages() {
     for (page, want) in [
         ("    a b   # c", &["a b"][..]),
         ("    a \\\n        b", &["a b"]),

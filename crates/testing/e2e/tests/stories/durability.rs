@@ -13,10 +13,10 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 /// The last acknowledged write of each name. An unanswered request may or may not have taken effect.
-type Acknowledged = Arc<Mutex<BTreeMap<String, Known>>>;
+type Acknowledged = Arc<Mutex<BTreeMap<String, ExpectedState>>>;
 
 #[derive(Clone, Debug, PartialEq)]
-enum Known {
+enum ExpectedState {
     Value(usize),
     Gone,
     /// One of the two; `None` is a deleted object.
@@ -27,13 +27,13 @@ const WRITERS: usize = 8;
 const ROUNDS: usize = 5;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_acknowledged_is_lost() {
+async fn loses_no_acknowledged_write() {
     killed_again_and_again(Server::durable()).await;
 }
 
 /// The history is compacted all the time, so that every kill interrupts a compaction or comes soon after one.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_lost_by_compaction() {
+async fn compaction_loses_no_acknowledged_write() {
     killed_again_and_again(Server::durable_with(&["--etcd-compaction-interval=20ms"])).await;
 }
 
@@ -72,11 +72,13 @@ async fn killed_again_and_again(mut server: Server) {
         for (name, known) in known.iter_mut() {
             let is = found.remove(name);
             match *known {
-                Known::Value(n) => assert_eq!(is, Some(n), "{name}"),
-                Known::Gone => assert_eq!(is, None, "{name}"),
-                Known::Unsure(before, after) => assert!(is == before || is == after, "{name}: {is:?} is not {known:?}"),
+                ExpectedState::Value(n) => assert_eq!(is, Some(n), "{name}"),
+                ExpectedState::Gone => assert_eq!(is, None, "{name}"),
+                ExpectedState::Unsure(before, after) => {
+                    assert!(is == before || is == after, "{name}: {is:?} is not {known:?}")
+                }
             }
-            *known = is.map_or(Known::Gone, Known::Value);
+            *known = is.map_or(ExpectedState::Gone, ExpectedState::Value);
         }
         assert!(found.is_empty(), "nobody wrote {found:?}");
     }
@@ -93,25 +95,25 @@ async fn write(client: Client, prefix: String, known: Acknowledged, done: Arc<At
         let name = format!("{prefix}-{n}");
         let object: ConfigMap =
             serde_json::from_value(json!({"metadata": {"name": name}, "data": {"n": n.to_string()}})).unwrap();
-        known.lock().insert(name.clone(), Known::Unsure(None, Some(n)));
+        known.lock().insert(name.clone(), ExpectedState::Unsure(None, Some(n)));
         match api.create(&PostParams::default(), &object).await {
-            Ok(_) => known.lock().insert(name.clone(), Known::Value(n)),
+            Ok(_) => known.lock().insert(name.clone(), ExpectedState::Value(n)),
             Err(_) => return,
         };
         let mut value = n;
         if n % 3 == 0 {
             value = n + 1;
-            known.lock().insert(name.clone(), Known::Unsure(Some(n), Some(value)));
+            known.lock().insert(name.clone(), ExpectedState::Unsure(Some(n), Some(value)));
             let patch = Patch::Merge(json!({"data": {"n": value.to_string()}}));
             match api.patch(&name, &PatchParams::default(), &patch).await {
-                Ok(_) => known.lock().insert(name.clone(), Known::Value(value)),
+                Ok(_) => known.lock().insert(name.clone(), ExpectedState::Value(value)),
                 Err(_) => return,
             };
         }
         if n % 4 == 1 {
-            known.lock().insert(name.clone(), Known::Unsure(Some(value), None));
+            known.lock().insert(name.clone(), ExpectedState::Unsure(Some(value), None));
             match api.delete(&name, &DeleteParams::default()).await {
-                Ok(_) => known.lock().insert(name.clone(), Known::Gone),
+                Ok(_) => known.lock().insert(name.clone(), ExpectedState::Gone),
                 Err(_) => return,
             };
         }

@@ -62,7 +62,7 @@ pub(crate) fn config(temp: &TempDir, network: &str, proxy: SocketAddr) -> String
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_are_reached_by_the_proxy() {
+async fn reaches_nodes_through_the_egress_proxy() {
     let temp = TempDir::new();
     let (proxy, address) = Proxy::start().await;
     let config = config(&temp, "cluster", address);
@@ -86,7 +86,7 @@ async fn nodes_are_reached_by_the_proxy() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn etcd_is_reached_by_the_proxy() {
+async fn reaches_etcd_through_the_egress_proxy() {
     let etcd = Etcd::single();
     let temp = TempDir::new();
     let (proxy, address) = Proxy::start().await;
@@ -100,7 +100,7 @@ async fn etcd_is_reached_by_the_proxy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_collector_of_traces_is_reached_by_the_proxy() {
+async fn reaches_the_trace_collector_through_the_egress_proxy() {
     let temp = TempDir::new();
     let (proxy, address) = Proxy::start().await;
     let egress = config(&temp, "controlplane", address);
@@ -117,7 +117,7 @@ async fn the_collector_of_traces_is_reached_by_the_proxy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn issuers_are_reached_in_the_network_that_they_name() {
+async fn reaches_issuers_through_their_configured_network() {
     let temp = TempDir::new();
     let (proxy, address) = Proxy::start().await;
     let egress = config(&temp, "cluster", address);

@@ -35,7 +35,7 @@ struct Candidate {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_candidates() {
+async fn candidates_take_turns_as_leader() {
     let server = Server::ephemeral();
     let client = server.kube().await;
     let work = Arc::new(Work::default());
@@ -66,7 +66,7 @@ async fn two_candidates() {
 
 /// Of many writers that read the same version, exactly one succeeds.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_of_many_takes_it() {
+async fn exactly_one_of_many_writers_succeeds() {
     let server = Server::ephemeral();
     let client = server.kube().await;
     let leases: Api<Lease> = Api::namespaced(client, "kube-system");

@@ -82,7 +82,7 @@ const CASES: [(&str, &str, &str, &str); 13] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn go_decides_what_is_told() {
+async fn encodes_explicitly_empty_fields_like_go() {
     let server = Server::ephemeral();
     let mut client = server.client().await;
     let mut wrong = Vec::new();
@@ -119,7 +119,7 @@ async fn go_decides_what_is_told() {
 
 /// An empty overhead of a pod is one that its runtime class does not have; an absent or null one counts as none.
 #[tokio::test(flavor = "multi_thread")]
-async fn empty_overhead_is_an_overhead() {
+async fn rejects_an_empty_overhead() {
     let server = Server::start(&["--ephemeral", "--disable-admission-plugins=ServiceAccount"]);
     for (overhead, status) in [(r#","overhead":{}"#, 403), (r#","overhead":null"#, 201), ("", 201)] {
         let pod = format!(

@@ -53,7 +53,7 @@ async fn create(server: &Server, name: &str, text: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_change() {
+async fn rotates_encryption_keys() {
     let files = TempDir::new();
     let file = files.join("encryption.yaml");
     configure(&file, &format!("{{aesgcm: {{keys: [{KEY_ONE}]}}}}, {{identity: {{}}}}"));
@@ -119,7 +119,7 @@ async fn keys_change() {
 
 /// The server is killed again and again while all objects are rewritten under another key.
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_while_the_key_changes() {
+async fn survives_kills_during_key_rotation() {
     const SECRETS_THERE: usize = 60;
     let files = TempDir::new();
     let file = files.join("encryption.yaml");
@@ -177,7 +177,7 @@ fn object_at(object: &Value, version: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_guards_the_keys() {
+async fn encrypts_with_keys_of_a_kms_plugin() {
     let files = TempDir::new();
     let (file, socket) = (files.join("encryption.yaml"), files.join("kms.sock"));
     let plugin = KmsPlugin::start(Path::new(&socket));

@@ -31,7 +31,7 @@ async fn servers(etcd: &Etcd, count: usize) -> Vec<Server> {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn two_servers_are_one() {
+async fn two_servers_share_one_state() {
     let etcd = Etcd::single();
     let servers = servers(&etcd, 2).await;
     let clients = [servers[0].kube().await, servers[1].kube().await];
@@ -78,7 +78,7 @@ async fn two_servers_are_one() {
 /// An external compaction of etcd does not affect lists of versions that a server has in memory (KEP-4988).
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn lists_outlive_a_compaction() {
+async fn lists_survive_an_external_compaction() {
     let etcd = Etcd::single();
     let flag = etcd.servers();
     let remembers = Server::durable_with(&[&flag]);
@@ -127,7 +127,7 @@ async fn lists_outlive_a_compaction() {
 /// Addresses and ports are allocated once, by any of the servers.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn allocations_are_shared() {
+async fn shares_allocations_between_servers() {
     let etcd = Etcd::single();
     let servers = servers(&etcd, 2).await;
     let clients = [servers[0].kube().await, servers[1].kube().await];
@@ -198,7 +198,7 @@ async fn nothing_is_lost(servers: &[Server], fault: impl AsyncFnOnce()) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn etcd_dies_under_load() {
+async fn survives_kills_of_etcd_under_load() {
     let mut etcd = Etcd::single();
     let mut servers = servers(&etcd, 1).await;
     let mut probe = servers[0].client().await;
@@ -219,7 +219,7 @@ async fn etcd_dies_under_load() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn the_leader_changes_under_load() {
+async fn survives_leader_changes_under_load() {
     let mut etcd = Etcd::cluster(3);
     let servers = servers(&etcd, 2).await;
     nothing_is_lost(&servers, async || {
@@ -242,7 +242,7 @@ async fn the_leader_changes_under_load() {
 /// A server may be killed at any time during a compaction: another one continues, and no live object is lost.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn who_compacts_is_killed() {
+async fn another_server_continues_an_interrupted_compaction() {
     let etcd = Etcd::single();
     let flag = etcd.servers();
     let mut servers: Vec<Server> = tokio::task::block_in_place(|| {
@@ -275,7 +275,7 @@ async fn who_compacts_is_killed() {
 
 /// Flags set the keys and the encoding of objects; another server can read them nevertheless.
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_and_forms() {
+async fn flags_set_keys_and_storage_encoding() {
     let (main, other) = (Etcd::single(), Etcd::single());
     let overrides = format!("--etcd-servers-overrides=/events#{}", other.endpoints()[0]);
     let shared = [main.servers(), overrides, "--etcd-prefix=/one/place".to_owned()];
@@ -324,7 +324,7 @@ async fn keys_and_forms() {
 /// Reads without a watch cache go to the store, with the same results as from the cache.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn without_a_watch_cache() {
+async fn serves_reads_without_a_watch_cache() {
     let etcd = Etcd::single();
     let server = tokio::task::block_in_place(|| {
         Server::durable_with(&[&etcd.servers(), "--watch-cache=false", "--delete-collection-workers=5"])
@@ -357,7 +357,7 @@ async fn without_a_watch_cache() {
 /// them, unless the request is about them.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn notes_yield_to_the_size() {
+async fn drops_managed_fields_of_too_large_objects() {
     let etcd = Etcd::single();
     let servers = servers(&etcd, 1).await;
     let client = servers[0].kube().await;
@@ -387,7 +387,7 @@ async fn notes_yield_to_the_size() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn a_list_with_an_object_that_cannot_be_read_is_answered() {
+async fn answers_lists_with_unreadable_objects() {
     let etcd = Etcd::single();
     let server = Server::durable_with(&[&etcd.servers()]);
     etcd.put("/registry/configmaps/default/broken", b"no object");

@@ -53,7 +53,7 @@ async fn check(server: &Server, path: &str) -> (u16, String) {
 /// are revoked, and recovers when they are granted again.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn a_role_for_the_prefix_is_enough() {
+async fn needs_permissions_below_its_prefix_only() {
     let authority = Authority::make();
     let (certificate, key) = authority.issue("root");
     let etcd = tokio::task::block_in_place(|| {

@@ -38,7 +38,7 @@ async fn more_is_written(written: &AtomicUsize, what: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn a_server_goes_on_while_members_change() {
+async fn serves_requests_while_etcd_members_change() {
     let mut etcd = tokio::task::block_in_place(|| Etcd::cluster(3));
     let learner = tokio::task::block_in_place(|| etcd.add_learner());
     // It is used like the others from the start, and refuses nearly all requests.

@@ -12,7 +12,7 @@ const PODS: usize = 12;
 const ALLOWED: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_budget_is_never_overdrawn() {
+async fn concurrent_evictions_respect_the_budget() {
     let server = Server::ephemeral();
     let client = server.kube().await;
     crate::namespace(&client, "race").await;
@@ -73,7 +73,7 @@ async fn a_budget_is_never_overdrawn() {
 /// The options of the deletion are validated as those of a DELETE, and an eviction that fails for them has no effect: the
 /// budget is not used and the pod has no condition (kube-apiserver uses the budget and writes the condition).
 #[tokio::test]
-async fn options_are_validated() {
+async fn validates_the_options_of_evictions() {
     let server = Server::start(&["--ephemeral", "--disable-admission-plugins=ServiceAccount"]);
     let client = server.kube().await;
     crate::namespace(&client, "race").await;

@@ -34,7 +34,7 @@ fn copy(name: &str, temp: &TempDir) -> PathBuf {
 
 #[test]
 #[cfg_attr(not(has_pytest), ignore = "needs the packages kubernetes and pytest of Python")]
-fn pytest() {
+fn pytest_example_passes() {
     let temp = TempDir::new();
     let folder = copy("pytest", &temp);
     let mut command = Command::new(std::env::var_os("BINNACLE_PYTHON").unwrap_or_else(|| "python3".into()));
@@ -46,7 +46,7 @@ fn pytest() {
 
 #[test]
 #[cfg_attr(not(has_node), ignore = "needs node")]
-fn node_test() {
+fn node_test_example_passes() {
     let temp = TempDir::new();
     let folder = copy("node-test", &temp);
     // Nothing else is installed.
@@ -68,25 +68,25 @@ fn npm(name: &str) {
 
 #[test]
 #[ignore = "installs packages of npm"]
-fn jest() {
+fn jest_example_passes() {
     npm("jest");
 }
 
 #[test]
 #[ignore = "installs packages of npm"]
-fn ts_jest() {
+fn ts_jest_example_passes() {
     npm("ts-jest");
 }
 
 #[test]
 #[ignore = "installs packages of npm"]
-fn vitest() {
+fn vitest_example_passes() {
     npm("vitest");
 }
 
 #[test]
 #[ignore = "installs packages of npm"]
-fn mocha() {
+fn mocha_example_passes() {
     npm("mocha");
 }
 
@@ -100,7 +100,7 @@ fn step(workflow: &str, name: &str) -> String {
 /// The steps after the build, in one shell, which ends the server as a runner does at the end of a job.
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn github_actions() {
+fn github_actions_example_passes() {
     let temp = TempDir::new();
     let folder = copy("github-actions", &temp);
     symlink(program().get_program(), folder.join("kube-apiserver")).unwrap();

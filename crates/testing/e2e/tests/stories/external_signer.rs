@@ -40,7 +40,7 @@ async fn discovered(client: &mut Client) -> (Vec<String>, u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_of_an_external_signer() {
+async fn issues_and_verifies_tokens_of_an_external_signer() {
     let temp = TempDir::new();
     let socket = temp.join("signer");
     let signer = TokenSigner::start(Path::new(&socket));
@@ -121,7 +121,7 @@ async fn tokens_of_an_external_signer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_are_fetched_again_when_the_signer_says_so() {
+async fn refreshes_keys_after_the_refresh_hint() {
     let temp = TempDir::new();
     let socket = temp.join("signer");
     let signer = TokenSigner::start(Path::new(&socket));
@@ -135,7 +135,7 @@ async fn keys_are_fetched_again_when_the_signer_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn signers_that_cannot_be_used() {
+async fn rejects_unusable_signers() {
     let temp = TempDir::new();
     let socket = temp.join("signer");
     let signer = TokenSigner::start(Path::new(&socket));

@@ -147,7 +147,7 @@ fn total(metrics: &str, family: &str) -> Option<f64> {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn as_kube_apiserver_shows_them() {
+async fn exposes_families_like_kube_apiserver() {
     let etcd = Etcd::single();
     let server = tokio::task::block_in_place(|| {
         Server::durable_with(&[

@@ -14,7 +14,7 @@ async fn text(client: &mut Client, path: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn documents_and_answers_without_features() {
+async fn disabled_features_are_absent_from_documents_and_responses() {
     let server = tokio::task::block_in_place(|| Server::start(&["--ephemeral", GATES]));
     let mut client = server.connect(&server.admin()).await;
     for path in ["/api/v1", "/apis/apps/v1", "/apis/apiextensions.k8s.io/v1"] {

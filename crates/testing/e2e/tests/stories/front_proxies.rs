@@ -36,7 +36,7 @@ async fn user(server: &Server, trusted: &str, (certificate, key): &(std::path::P
 }
 
 #[test]
-fn a_start_with_one_authority_for_clients_and_proxies_is_refused() {
+fn rejects_a_shared_authority_for_clients_and_front_proxies() {
     let (one, other, temp) = (Authority::make(), Authority::make(), TempDir::new());
     // The certificate decides, not the path.
     let copied = temp.file("copy.crt", &read(&one.ca()));
@@ -59,7 +59,7 @@ fn a_start_with_one_authority_for_clients_and_proxies_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reload_does_not_make_clients_proxies() {
+async fn reload_rejects_a_shared_authority() {
     let [clients, proxies, later] = [(); 3].map(|()| Authority::make());
     let temp = TempDir::new();
     let file = temp.file("proxies.crt", &read(&proxies.ca()));

@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use tokio::task::{JoinHandle, block_in_place};
 
 use self::check::{check, state_at};
-use self::clients::{Found, History, LAST, Objects, SHADE, Told, ask, watch};
+use self::clients::{History, HistoryEvent, LAST, ObjectVersions, Objects, SHADE, ask, watch};
 use self::faults::{Faults, Random};
 use self::subjects::{Subject, version};
 
@@ -34,7 +34,7 @@ const ADDRESSES: &str = "--service-cluster-ip-range=10.96.0.0/16";
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn servers_on_etcd_answer_as_one_correct_server() {
+async fn servers_on_etcd_are_linearizable() {
     let (etcd, servers) = on_etcd();
     let mut faults = Faults::new(Some(etcd), servers).await;
     let seconds = setting("BINNACLE_HISTORY_SECONDS").unwrap_or(20);
@@ -44,15 +44,15 @@ async fn servers_on_etcd_answer_as_one_correct_server() {
 /// The cluster is restored from a snapshot again and again. Exactly the writes after the snapshot are lost.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn servers_go_on_from_a_snapshot_of_etcd() {
+async fn servers_are_linearizable_across_etcd_restores() {
     let (etcd, servers) = on_etcd();
     let mut faults = Faults { restores: true, ..Faults::new(Some(etcd), servers).await };
     let seconds = setting("BINNACLE_HISTORY_SECONDS").unwrap_or(20);
     let until = Instant::now() + Duration::from_secs(seconds);
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     let mut number = 0;
     while number < 2 || Instant::now() < until {
-        told = era(&mut faults, number, 10.min(seconds / 2), told).await;
+        events = era(&mut faults, number, 10.min(seconds / 2), events).await;
         let mut watches = Vec::new();
         for (n, client) in faults.clients.iter().enumerate() {
             for subject in Subject::ALL {
@@ -63,17 +63,17 @@ async fn servers_go_on_from_a_snapshot_of_etcd() {
         println!("restored {saved}");
         for (n, subject, watch) in watches {
             let ended = tokio::time::timeout(Duration::from_secs(60), watch).await;
-            let heard = ended.unwrap_or_else(|_| panic!("a watch of {subject:?} at server {n} goes on")).unwrap();
-            assert!(heard.is_empty(), "a watch from before goes on with {heard:?}");
+            let received = ended.unwrap_or_else(|_| panic!("a watch of {subject:?} at server {n} goes on")).unwrap();
+            assert!(received.is_empty(), "a watch from before goes on with {received:?}");
         }
-        told.iter_mut().for_each(|told| told.retain(|event| event.version <= saved));
+        events.iter_mut().for_each(|events| events.retain(|event| event.version <= saved));
         number += 1;
     }
     println!("restored {number} times");
 }
 
 /// Returns the events of a watch from here on, once it has ended.
-async fn watch_to_the_end(objects: &Objects) -> JoinHandle<Vec<Told>> {
+async fn watch_to_the_end(objects: &Objects) -> JoinHandle<Vec<HistoryEvent>> {
     let objects = objects.clone();
     let listed = wait_until("a list", async || objects.api.list(&ListParams::default()).await.ok()).await;
     let from = listed.metadata.resource_version.unwrap();
@@ -81,11 +81,11 @@ async fn watch_to_the_end(objects: &Objects) -> JoinHandle<Vec<Told>> {
     let stream = wait_until("a watch", async || objects.api.watch(&params, &from).await.ok()).await;
     let mut stream = stream.boxed();
     tokio::spawn(async move {
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         while let Some(Ok(event)) = stream.next().await {
-            heard.extend(objects.told_by(event));
+            received.extend(objects.event_of(event));
         }
-        heard
+        received
     })
 }
 
@@ -105,7 +105,7 @@ fn on_etcd() -> (Etcd, Vec<Server>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_embedded_store_answers_as_one_correct_server() {
+async fn embedded_store_is_linearizable() {
     let disk = FaultyDisk::available().then(FaultyDisk::failing);
     let surroundings = Surroundings { disk, clock: ShiftedClock::available(), ..Surroundings::default() };
     // The history must reach back at least this far: a watch with a selector may get no event for seconds, and a busy
@@ -142,21 +142,21 @@ impl Faults {
 }
 
 /// One resource with its history and watches.
-struct Part {
+struct SubjectHistory {
     subject: Subject,
     history: History,
     /// The version of the last write, once it is done.
     last: Arc<Mutex<Option<u64>>>,
     /// The version at which the watches began, and the events up to it.
     from: u64,
-    before: Vec<Told>,
+    before: Vec<HistoryEvent>,
     /// Watches of all objects, and of those that match [`SHADE`], at each server.
-    watches: Vec<JoinHandle<Vec<Told>>>,
+    watches: Vec<JoinHandle<Vec<HistoryEvent>>>,
 }
 
-impl Part {
+impl SubjectHistory {
     /// Starts the watches. The events `before` must contain all existing objects.
-    async fn begin(subject: Subject, clients: &[Client], before: Vec<Told>) -> Self {
+    async fn begin(subject: Subject, clients: &[Client], before: Vec<HistoryEvent>) -> Self {
         let (history, last) = (History::default(), Arc::default());
         let (mut from, mut watches) = (0, Vec::new());
         let expected = state_at(&before, u64::MAX);
@@ -165,7 +165,7 @@ impl Part {
             let listed = wait_until("a list", async || objects.api.list(&ListParams::default()).await.ok()).await;
             from = listed.metadata.resource_version.unwrap().parse().unwrap();
             let found = listed.items.iter().map(|object| (object.name_any(), objects.described(object)));
-            assert_eq!(found.collect::<Found>(), expected, "{subject:?}: what there must be at {from}");
+            assert_eq!(found.collect::<ObjectVersions>(), expected, "{subject:?}: what there must be at {from}");
             for selector in ["", SHADE] {
                 watches.push(tokio::spawn(watch(objects.clone(), selector, from, Arc::clone(&last))));
             }
@@ -174,19 +174,19 @@ impl Part {
     }
 
     /// Ends the watches with one more write. Returns their events, after those from before.
-    async fn end(&mut self, client: &Client, number: u64) -> Vec<Told> {
+    async fn end(&mut self, client: &Client, number: u64) -> Vec<HistoryEvent> {
         let api = self.subject.api(client.clone());
         let object = self.subject.object(&format!("{LAST}-{number}"), LAST, 0);
         let last_write = async || api.create(&PostParams::default(), &object).await.ok().as_ref().map(version);
         *self.last.lock() = Some(wait_until("a last write", last_write).await);
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         for watch in self.watches.drain(..) {
-            told.push(tokio::time::timeout(Duration::from_secs(60), watch).await.unwrap().unwrap());
+            events.push(tokio::time::timeout(Duration::from_secs(60), watch).await.unwrap().unwrap());
         }
-        let whole = [self.before.clone(), told[0].clone()].concat();
+        let whole = [self.before.clone(), events[0].clone()].concat();
         let selected = check::shaded(&whole).split_off(check::shaded(&self.before).len());
-        for pair in told.chunks(2) {
-            assert_eq!(told[0], pair[0], "all servers told the same");
+        for pair in events.chunks(2) {
+            assert_eq!(events[0], pair[0], "all servers told the same");
             assert_eq!(selected, pair[1], "a selected watch tells what enters, changes and leaves");
         }
         whole
@@ -195,12 +195,12 @@ impl Part {
 
 /// Runs clients during faults, and checks that one correct server could have given their answers. Takes the events
 /// `before` of each resource, and returns them with those of this era.
-async fn era(faults: &mut Faults, number: u64, seconds: u64, before: Vec<Vec<Told>>) -> Vec<Vec<Told>> {
+async fn era(faults: &mut Faults, number: u64, seconds: u64, before: Vec<Vec<HistoryEvent>>) -> Vec<Vec<HistoryEvent>> {
     let clients = faults.clients.clone();
     let mut parts = Vec::new();
     let mut before = before.into_iter();
     for subject in Subject::ALL {
-        parts.push(Part::begin(subject, &clients, before.next().unwrap_or_default()).await);
+        parts.push(SubjectHistory::begin(subject, &clients, before.next().unwrap_or_default()).await);
     }
     let histories: Vec<_> = parts.iter().map(|part| (part.subject, Arc::clone(&part.history))).collect();
     let done = Arc::new(AtomicBool::new(false));
@@ -221,12 +221,12 @@ async fn era(faults: &mut Faults, number: u64, seconds: u64, before: Vec<Vec<Tol
     println!("{seconds} s with {happened:?}");
     let (mut all, mut deletions) = (Vec::new(), 0);
     for mut part in parts {
-        let told = part.end(&clients[0], number).await;
+        let events = part.end(&clients[0], number).await;
         let history = Arc::try_unwrap(part.history).unwrap().into_inner();
-        let (operations, events) = (history.len(), told.len() - part.before.len());
-        println!("{:?}: {operations} operations, {events} events", part.subject);
-        deletions += check(&history, &told, part.from, part.subject.can_be_created_by_update());
-        all.push(told);
+        let (operations, count) = (history.len(), events.len() - part.before.len());
+        println!("{:?}: {operations} operations, {count} events", part.subject);
+        deletions += check(&history, &events, part.from, part.subject.can_be_created_by_update());
+        all.push(events);
     }
     assert!(deletions > 0, "something was deleted");
     all

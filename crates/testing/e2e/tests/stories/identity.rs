@@ -27,7 +27,7 @@ fn whoami(kubectl: &Kubectl, server: &Server, token: &str) -> Result<Value, Stri
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn tokens_of_service_accounts() {
+fn authenticates_service_account_tokens() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     if !kubectl.knows(27, "auth whoami") {
@@ -68,7 +68,7 @@ fn tokens_of_service_accounts() {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn acting_as_others() {
+fn impersonates_users() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     if !kubectl.knows(27, "auth whoami") {

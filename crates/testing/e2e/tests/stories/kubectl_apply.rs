@@ -8,7 +8,7 @@ use crate::manifests::ALL;
 /// Each kind is applied, applied again, and applied with a change.
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn apply() {
+fn kubectl_applies_every_kind() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     all_kinds(&kubectl, &["apply", "--namespace=shop", "-f", "-"], "configured", "unchanged");
@@ -31,7 +31,7 @@ fn apply() {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn apply_on_the_server() {
+fn kubectl_applies_every_kind_server_side() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     all_kinds(

@@ -14,7 +14,7 @@ pub(crate) fn shop(kubectl: &Kubectl) {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn edit() {
+fn kubectl_edits_objects() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     shop(&kubectl);
@@ -49,7 +49,7 @@ fn edit() {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn scale() {
+fn kubectl_scales_workloads() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     shop(&kubectl);
@@ -84,7 +84,7 @@ fn scale() {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn imperative_commands() {
+fn kubectl_creates_objects_imperatively() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     kubectl.ok(&["create", "namespace", "tools"]);

@@ -4,7 +4,7 @@ use binnacle_testkit::{Kubectl, Server};
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn what_is_served() {
+fn kubectl_lists_served_resources() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     let version = kubectl.json(&["version"]);
@@ -42,7 +42,7 @@ fn what_is_served() {
 /// Every listable resource is listed, in every namespace and every output format.
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn everything_can_be_listed() {
+fn kubectl_lists_every_resource_in_every_format() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     let names = kubectl.ok(&["api-resources", "--verbs=list", "--output=name"]);
@@ -61,7 +61,7 @@ fn everything_can_be_listed() {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn explain() {
+fn kubectl_explains_fields() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     for (field, kind, part) in [

@@ -27,13 +27,13 @@ lives! {
 }
 
 #[test]
-fn every_manifest_has_its_life() {
+fn covers_every_manifest() {
     assert_eq!(ALL.iter().map(|manifest| plain(manifest.resource)).collect::<Vec<_>>(), KINDS);
 }
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn a_whole_application_at_once() {
+fn kubectl_creates_and_deletes_an_application() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     kubectl.ok(&["create", "namespace", "shop"]);

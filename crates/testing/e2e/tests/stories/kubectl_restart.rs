@@ -8,7 +8,7 @@ use crate::manifests::ALL;
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn the_same_objects_after_a_restart() {
+fn objects_are_unchanged_after_a_restart() {
     let mut server = Server::durable();
     let kubectl = Kubectl::new(&server);
     shop(&kubectl);

@@ -23,7 +23,7 @@ where
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-async fn deployment() {
+async fn kubectl_rolls_out_deployments() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     shop(&kubectl);
@@ -76,7 +76,7 @@ async fn deployment() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-async fn other_workloads() {
+async fn kubectl_rolls_out_other_workloads() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     shop(&kubectl);

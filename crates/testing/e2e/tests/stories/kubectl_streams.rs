@@ -64,7 +64,7 @@ impl Cluster {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn logs() {
+fn kubectl_reads_and_follows_logs() {
     let cluster = Cluster::start();
     let Cluster { kubelet, kubectl, .. } = &cluster;
     for line in ["one", "two", "three"] {
@@ -106,7 +106,7 @@ fn logs() {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn exec() {
+fn kubectl_executes_commands() {
     let cluster = Cluster::start();
     let big = "0123456789abcdef".repeat(64 * 1024);
     for spdy in [false, true] {
@@ -142,7 +142,7 @@ fn exec() {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn attach() {
+fn kubectl_attaches_to_containers() {
     let cluster = Cluster::start();
     for spdy in [false, true] {
         let outcome = cluster.run(spdy, &["attach", "-i", "p"], "said and heard\n");
@@ -153,7 +153,7 @@ fn attach() {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn copies() {
+fn kubectl_copies_files_both_ways() {
     let cluster = Cluster::start();
     let contents = "all of it\n".repeat(20_000);
     let here = cluster.server.temp().file("here.txt", &contents);
@@ -176,7 +176,7 @@ fn copies() {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn port_forward() {
+fn kubectl_forwards_ports() {
     let cluster = Cluster::start();
     // Echoes its input until that ends.
     let echo = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -218,7 +218,7 @@ fn port_forward() {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn kubelets_in_trouble() {
+fn reports_errors_of_kubelets() {
     let cluster = Cluster::start();
     let Cluster { kubelet, kubectl, .. } = &cluster;
     let troubles = [
@@ -275,7 +275,7 @@ fn kubelets_in_trouble() {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn clients_that_go_and_servers_that_stop() {
+fn closes_streams_when_either_side_ends() {
     let mut cluster = Cluster::start();
     cluster.pod("hangs", &["c"], Some("n"));
     cluster.kubelet.trouble("hangs", Misbehavior::Hangs);
@@ -307,7 +307,7 @@ fn clients_that_go_and_servers_that_stop() {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn proxies() {
+fn proxies_to_pods_services_and_nodes() {
     let cluster = Cluster::start();
     let kubectl = &cluster.kubectl;
     let local = r#"{"status": {"podIPs": [{"ip": "169.254.169.254"}], "podIP": "169.254.169.254"}}"#;

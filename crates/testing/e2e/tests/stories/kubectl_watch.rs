@@ -6,7 +6,7 @@ use binnacle_testkit::{Kubectl, Server};
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn get_watch() {
+fn kubectl_watches_changes() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     for namespace in ["one", "two"] {
@@ -58,7 +58,7 @@ fn get_watch() {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn wait_for_deletion_and_values() {
+fn kubectl_waits_for_deletion_and_values() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     kubectl.ok(&["create", "namespace", "one"]);

@@ -12,7 +12,7 @@ fn deployment() -> String {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn differences() {
+fn kubectl_diff_shows_changes() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     kubectl.ok(&["create", "namespace", "shop"]);
@@ -37,7 +37,7 @@ fn differences() {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn validation_of_fields() {
+fn kubectl_reports_unknown_fields() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     if !kubectl.knows(27, "validation by the server") {
@@ -70,7 +70,7 @@ fn validation_of_fields() {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn patches_of_parts() {
+fn kubectl_patches_objects_and_subresources() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     shop(&kubectl);
@@ -137,7 +137,7 @@ fn patches_of_parts() {
 
 /// Writes without a change: the object keeps its version, and the store its revision.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_new_is_no_write() {
+async fn unchanged_writes_keep_the_resource_version() {
     const TIMES: i64 = 20;
     let server = Server::ephemeral();
     let mut client = server.client().await;

@@ -209,7 +209,7 @@ fn peak(server: &Server) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn large_bodies_cost_little_and_hold_up_nobody() {
+async fn large_bodies_do_not_delay_other_requests() {
     let server = Server::ephemeral();
     let mut client = server.client().await;
     let path = format!("{MAPS}/kube-root-ca.crt");
@@ -256,7 +256,7 @@ async fn large_bodies_cost_little_and_hold_up_nobody() {
 /// verb.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn objects_do_not_grow_without_end() {
+async fn limits_the_size_of_objects() {
     let etcd = Etcd::single();
     let servers = [Server::ephemeral(), Server::durable_with(&[&etcd.servers()])];
     for server in &servers {

@@ -51,7 +51,7 @@ fn objects() -> Vec<(String, Value, &'static str)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sloppy_addresses_are_a_matter_of_the_gate() {
+async fn strict_ip_validation_follows_its_feature_gate() {
     let gate = "--feature-gates=StrictIPCIDRValidation=false";
     let admission = "--disable-admission-plugins=ServiceAccount";
     for (flags, wanted) in [(&["--ephemeral", admission][..], 422), (&["--ephemeral", admission, gate], 201)] {

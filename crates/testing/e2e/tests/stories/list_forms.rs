@@ -33,7 +33,7 @@ fn from_yaml(text: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_forms_say_the_same() {
+async fn all_encodings_of_a_list_agree() {
     let server = Server::ephemeral();
     let mut client = server.connect(&server.admin()).await;
     let long = "word ".repeat(20_000);
@@ -100,7 +100,7 @@ pub(crate) fn memory(server: &Server) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_that_nobody_reads() {
+async fn unread_lists_take_little_memory() {
     const OBJECTS: usize = 40;
     let server = Server::ephemeral();
     let mut client = server.connect(&server.admin()).await;

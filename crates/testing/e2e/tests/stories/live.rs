@@ -98,7 +98,7 @@ async fn allow(rig: &Rig, user: &str) {
 }
 
 #[tokio::test]
-async fn only_if_allowed() {
+async fn requires_permission() {
     let off = Rig::start(TempDir::new(), &[]);
     for path in [PAGE, "/debug/live/ticket", "/debug/live/socket"] {
         assert_eq!(off.code("root", "GET", path).await, 404, "{path}");
@@ -132,7 +132,7 @@ async fn only_if_allowed() {
 
 /// Pages of others cannot use the credentials that a browser or a proxy adds.
 #[tokio::test]
-async fn only_pages_of_this_server() {
+async fn rejects_pages_of_other_origins() {
     let rig = rig();
     allow(&rig, "alice").await;
     let (of_root, of_alice) = (ticket(&rig, "root").await, ticket(&rig, "alice").await);
@@ -154,7 +154,7 @@ async fn only_pages_of_this_server() {
 }
 
 #[tokio::test]
-async fn what_happens_is_told() {
+async fn streams_events() {
     let mut rig = rig();
     let mut first = socket(&rig.server, "root", None, None).await.unwrap();
     assert_eq!(next(&mut first).await.unwrap()["pages"], 1);
@@ -232,7 +232,7 @@ async fn counts_sent_events_for_each_watcher() {
 /// kubectl's proxy adds the credentials; the origin of its pages is not the name of the server.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-async fn through_the_proxy_of_kubectl() {
+async fn works_through_kubectl_proxy() {
     let rig = rig();
     let kubectl = Kubectl::new(&rig.server);
     let mut proxy = kubectl.follow(&["proxy", "--port=0"]);

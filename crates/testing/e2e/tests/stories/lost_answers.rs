@@ -42,7 +42,7 @@ async fn refuse(client: &mut Client, address: &str, node_port: u16, why: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn services_of_unknown_outcome_keep_what_they_have() {
+async fn services_of_unknown_outcome_keep_their_allocations() {
     const ADDRESS: &str = "provided IP is already allocated";
     const PORT: &str = "provided port is already allocated";
     let etcd = Etcd::forgetful();

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 /// The last acknowledged write of each name; an unanswered write may or may not have taken effect.
-type Known = Arc<Mutex<BTreeMap<String, Vec<Option<String>>>>>;
+type ExpectedWrites = Arc<Mutex<BTreeMap<String, Vec<Option<String>>>>>;
 
 pub(crate) fn config_map(name: &str, value: &str) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name}, "data": {"v": value}})).unwrap()
@@ -101,7 +101,7 @@ pub(crate) async fn old_versions_are_gone(client: &Client, version: u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn there_and_back() {
+async fn migrates_to_etcd_and_back() {
     let etcd = Etcd::single();
     let mut server = Server::durable();
     let client = server.kube().await;
@@ -149,7 +149,7 @@ async fn there_and_back() {
 /// The tool is killed again and again while it copies, in both directions.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn killed_and_resumed() {
+async fn resumes_after_kills() {
     let etcd = Etcd::single();
     let mut server = Server::durable();
     let client = server.kube().await;
@@ -201,7 +201,7 @@ async fn killed_and_resumed() {
 /// etcd is killed while it is filled, and while it is read: the tool waits for it. Meanwhile no server starts on it.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn etcd_dies_meanwhile() {
+async fn waits_for_etcd_that_is_killed() {
     let mut etcd = Etcd::single();
     let mut server = Server::durable();
     let client = server.kube().await;
@@ -233,7 +233,7 @@ async fn etcd_dies_meanwhile() {
 /// Three members with certificates, whose leader is killed; incomplete data is not served from there either.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn to_members_with_certificates() {
+async fn migrates_to_a_secure_cluster() {
     let authority = Authority::make();
     let (certificate, key) = authority.issue("etcd");
     let ca = authority.ca();
@@ -298,7 +298,7 @@ fn refusal(arguments: &[String]) -> String {
 }
 
 /// Writes until told to stop or until the server is down.
-async fn write(client: Client, writer: usize, known: Known, done: Arc<AtomicBool>) {
+async fn write(client: Client, writer: usize, known: ExpectedWrites, done: Arc<AtomicBool>) {
     let api = maps(&client);
     for n in 0.. {
         if done.load(Ordering::SeqCst) {
@@ -330,14 +330,14 @@ async fn write(client: Client, writer: usize, known: Known, done: Arc<AtomicBool
     }
 }
 
-fn start_writers(client: &Client) -> (Known, Arc<AtomicBool>, Vec<tokio::task::JoinHandle<()>>) {
-    let (known, done) = (Known::default(), Arc::new(AtomicBool::new(false)));
+fn start_writers(client: &Client) -> (ExpectedWrites, Arc<AtomicBool>, Vec<tokio::task::JoinHandle<()>>) {
+    let (known, done) = (ExpectedWrites::default(), Arc::new(AtomicBool::new(false)));
     let writers = (0..4).map(|writer| tokio::spawn(write(client.clone(), writer, known.clone(), done.clone())));
     let writers = writers.collect();
     (known, done, writers)
 }
 
-async fn all_acknowledged(client: &Client, known: &Known) {
+async fn all_acknowledged(client: &Client, known: &ExpectedWrites) {
     let list = maps(client).list(&ListParams::default()).await.unwrap();
     let value = |map: &ConfigMap| map.data.as_ref().and_then(|data| data.get("v")).cloned().unwrap_or_default();
     let found: BTreeMap<_, _> = list.items.iter().map(|map| (map.name_any(), value(map))).collect();
@@ -350,7 +350,7 @@ async fn all_acknowledged(client: &Client, known: &Known) {
 /// A running server's data is copied and followed while clients write; the switch is made when the server stops.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn online_from_a_server_that_stops() {
+async fn migrates_online_until_the_server_stops() {
     online_until(|server| {
         server.terminate();
     })
@@ -360,7 +360,7 @@ async fn online_from_a_server_that_stops() {
 /// The same with a killed server.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn online_from_a_server_that_is_killed() {
+async fn migrates_online_until_the_server_is_killed() {
     online_until(Server::kill).await;
 }
 
@@ -394,7 +394,7 @@ async fn online_until(end: impl Fn(&mut Server)) {
 /// In the other direction, the operator signals that the servers have stopped.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn online_from_etcd() {
+async fn migrates_online_from_etcd() {
     let etcd = Etcd::single();
     let mut server = tokio::task::block_in_place(|| Server::durable_with(&[&etcd.servers()]));
     let client = server.kube().await;

@@ -11,7 +11,7 @@ use serde_json::json;
 const NAMESPACES: [&str; 4] = ["a", "a-b", "a.b", "ab"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kept_apart() {
+async fn isolates_objects_of_namespaces() {
     let server = Server::ephemeral();
     let client = server.kube().await;
     let namespaces = NAMESPACES.map(|name| name.replace('.', "-dot-"));
@@ -63,7 +63,7 @@ async fn kept_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_path_decides() {
+async fn rejects_writes_outside_the_namespace_of_the_path() {
     let server = Server::ephemeral();
     let client = server.kube().await;
     crate::namespace(&client, "here").await;

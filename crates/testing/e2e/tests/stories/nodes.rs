@@ -26,7 +26,7 @@ fn message(answer: &Answer) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kubelet_writes_only_what_is_its_own() {
+async fn kubelets_write_only_their_own_objects() {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -47,7 +47,7 @@ async fn server() -> (Server, Client) {
 const NUMBER: &str = "json: cannot unmarshal number 1E400 into Go value of type float64";
 
 #[tokio::test]
-async fn bodies_with_numbers_beyond_floating_point_name_their_type() {
+async fn rejects_numbers_beyond_floating_point_by_type() {
     let (_server, mut client) = server().await;
     let handled =
         |kind: &str, version: &str| format!("{kind} in version \"{version}\" cannot be handled as a X: {NUMBER}");
@@ -85,7 +85,7 @@ async fn bodies_with_numbers_beyond_floating_point_name_their_type() {
 }
 
 #[tokio::test]
-async fn patches_with_numbers_beyond_floating_point() {
+async fn rejects_patches_with_numbers_beyond_floating_point() {
     let (_server, mut client) = server().await;
     let of_value = "error decoding patch: json: cannot unmarshal number 1E400 into Go struct field jsonPatchOp.value of \
                     type float64";
@@ -130,7 +130,7 @@ async fn patches_with_numbers_beyond_floating_point() {
 
 /// kube-apiserver encodes metadata of custom resources before it decodes it to its struct.
 #[tokio::test]
-async fn whole_numbers_in_metadata_may_have_a_point() {
+async fn accepts_whole_numbers_with_a_point_in_metadata() {
     let (_server, mut client) = server().await;
     let object = |generation: &str| {
         format!(r#"{{"apiVersion":"num.test/v1","kind":"X","metadata":{{"name":"b","generation":{generation}}}}}"#)

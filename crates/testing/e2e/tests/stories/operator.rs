@@ -33,7 +33,7 @@ fn last_segment(data: &str) -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_directory_is_measured_examined_and_damaged() {
+async fn inspects_and_checks_a_data_directory() {
     let mut server = Server::durable();
     fill(&server, 40).await;
     let data = server.temp().join("data");
@@ -75,7 +75,7 @@ async fn a_directory_is_measured_examined_and_damaged() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn an_etcd_is_examined() {
+async fn inspects_etcd() {
     let etcd = Etcd::single();
     let mut server = tokio::task::block_in_place(|| Server::durable_with(&[&etcd.servers()]));
     fill(&server, 3).await;
@@ -104,7 +104,7 @@ async fn an_etcd_is_examined() {
 
 /// A backup is made during writes, and restored as of its end and of an earlier revision.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_running_store_is_saved_and_restored() {
+async fn backs_up_and_restores_a_running_store() {
     let server = Server::durable();
     let api = fill(&server, 30).await;
     let then = api.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
@@ -158,7 +158,7 @@ async fn a_running_store_is_saved_and_restored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_store_is_salvaged_and_served() {
+async fn salvages_a_damaged_store() {
     let mut server = Server::durable();
     fill(&server, 20).await;
     tokio::task::block_in_place(|| server.terminate());

@@ -35,7 +35,7 @@ async fn refuse_everything(server: &Server) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_silent_conversion_webhook_does_not_hold_up_the_start() {
+async fn starts_despite_a_silent_conversion_webhook() {
     let mut server = Server::durable();
     // The system accepts connections in its place, and nobody answers them.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -70,7 +70,7 @@ async fn a_silent_conversion_webhook_does_not_hold_up_the_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failing_webhook_stops_no_sign_of_life() {
+async fn renews_its_lease_despite_a_failing_webhook() {
     let server = Server::durable();
     let path = wait_until("the server's lease", async || {
         let (_, leases) = send(&server, "GET", LEASES, &Value::Null).await;
@@ -89,7 +89,7 @@ async fn a_failing_webhook_stops_no_sign_of_life() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_namespace_stops_no_other_step() {
+async fn continues_bootstrap_after_a_missing_namespace() {
     let mut server = Server::durable();
     let namespace = "/api/v1/namespaces/kube-node-lease";
     let finalize =

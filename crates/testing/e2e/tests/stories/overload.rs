@@ -19,13 +19,13 @@ const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces";
 const GROUP: &str = "crowd";
 
 /// A connection of somebody as whom the administrator acts.
-struct Somebody {
+struct ImpersonatingClient {
     client: Client,
     name: String,
     group: &'static str,
 }
 
-impl Somebody {
+impl ImpersonatingClient {
     async fn new(server: &Server, handshake: &Handshake, name: &str, group: &'static str) -> Self {
         Self { client: server.connect(handshake).await, name: name.to_owned(), group }
     }
@@ -56,7 +56,7 @@ async fn allow_the_crowd(server: &Server, client: &mut Client, handshake: &Hands
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": GROUP}],
     });
     make(client, &format!("{rbac}/clusterrolebindings"), &binding).await;
-    let mut one = Somebody::new(server, handshake, "crowd-0", GROUP).await;
+    let mut one = ImpersonatingClient::new(server, handshake, "crowd-0", GROUP).await;
     wait_until("the permission to count", async || {
         (one.send("GET", &format!("{MAPS}?limit=1"), &Value::Null).await.status == 200).then_some(())
     })
@@ -65,14 +65,14 @@ async fn allow_the_crowd(server: &Server, client: &mut Client, handshake: &Hands
 
 /// A lease, which its holder renews.
 struct Lease {
-    holder: Somebody,
+    holder: ImpersonatingClient,
     namespace: &'static str,
     name: &'static str,
     kept: Value,
 }
 
 impl Lease {
-    async fn new(holder: Somebody, namespace: &'static str, name: &'static str) -> Self {
+    async fn new(holder: ImpersonatingClient, namespace: &'static str, name: &'static str) -> Self {
         let spec = json!({"holderIdentity": name, "leaseTransitions": 0});
         let mut lease = Self { holder, namespace, name, kept: json!({"metadata": {"name": name}, "spec": spec}) };
         lease.write("POST", "").await;
@@ -100,8 +100,8 @@ async fn leases(server: &Server, client: &mut Client, handshake: &Handshake) -> 
         (client.get("/api/v1/namespaces/kube-node-lease").await.unwrap().status == 200).then_some(())
     })
     .await;
-    let node = Somebody::new(server, handshake, "system:node:n1", "system:nodes").await;
-    let scheduler = Somebody::new(server, handshake, "system:kube-scheduler", "system:authenticated").await;
+    let node = ImpersonatingClient::new(server, handshake, "system:node:n1", "system:nodes").await;
+    let scheduler = ImpersonatingClient::new(server, handshake, "system:kube-scheduler", "system:authenticated").await;
     [Lease::new(node, "kube-node-lease", "n1").await, Lease::new(scheduler, "kube-system", "kube-scheduler").await]
 }
 
@@ -115,7 +115,7 @@ async fn counted(client: &mut Client, metric: &str, labels: &[&str]) -> f64 {
 /// Many clients list everything again and again, each with an identity of its own; the node and the scheduler are not
 /// kept waiting for them. What that means in milliseconds is measured by `bench/leases.py`.
 #[tokio::test(flavor = "multi_thread")]
-async fn leases_are_renewed_beside_a_crowd_that_lists() {
+async fn renews_leases_under_a_flood_of_lists() {
     const LISTERS: usize = 100;
     const RENEWALS: usize = 30;
     let server = Server::start(&["--ephemeral", "--max-requests-inflight=8", "--max-mutating-requests-inflight=4"]);
@@ -130,7 +130,8 @@ async fn leases_are_renewed_beside_a_crowd_that_lists() {
     let ended = Arc::new(AtomicBool::new(false));
     let mut crowd = JoinSet::new();
     for n in 0..LISTERS {
-        let (ended, mut one) = (ended.clone(), Somebody::new(&server, &handshake, &format!("crowd-{n}"), GROUP).await);
+        let (ended, mut one) =
+            (ended.clone(), ImpersonatingClient::new(&server, &handshake, &format!("crowd-{n}"), GROUP).await);
         crowd.spawn(async move {
             let mut lists = 0;
             while !ended.load(Ordering::Relaxed) {
@@ -163,7 +164,7 @@ async fn leases_are_renewed_beside_a_crowd_that_lists() {
 /// Many times as much as the server may do at once: what does not fit into the queue of the flow is refused with the
 /// time to wait, what is in it is done, and the others' requests are served meanwhile.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_much_is_refused_in_time() {
+async fn rejects_excess_requests_in_time() {
     const REQUESTS: usize = 500;
     let server = Server::start(&["--ephemeral", "--max-requests-inflight=40", "--max-mutating-requests-inflight=20"]);
     let handshake = server.admin();
@@ -194,7 +195,7 @@ async fn what_is_too_much_is_refused_in_time() {
     let gate = Arc::new(Barrier::new(REQUESTS));
     let mut crowd = JoinSet::new();
     for n in 0..REQUESTS {
-        let mut one = Somebody::new(&server, &handshake, "crowd-0", GROUP).await;
+        let mut one = ImpersonatingClient::new(&server, &handshake, "crowd-0", GROUP).await;
         let gate = gate.clone();
         crowd.spawn(async move {
             let map = json!({"metadata": {"name": format!("map-{n}")}, "data": {"text": "x".repeat(100_000)}});

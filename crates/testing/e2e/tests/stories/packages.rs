@@ -16,12 +16,12 @@ fn run(folder: &str, program: &str, arguments: &[&str]) {
 
 #[test]
 #[cfg_attr(not(has_python), ignore = "needs python3")]
-fn python() {
+fn python_package_passes_its_tests() {
     run("python", "python3", &["-m", "unittest", "discover", "-s", "tests"]);
 }
 
 #[test]
 #[cfg_attr(not(has_node), ignore = "needs node")]
-fn javascript() {
+fn javascript_package_passes_its_tests() {
     run("npm", "node", &["--test", "test/"]);
 }

@@ -85,7 +85,7 @@ impl Member {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn other_servers_are_reached_by_the_proxy_of_the_control_plane() {
+async fn reaches_peers_through_the_control_plane_proxy() {
     let etcd = Etcd::single();
     let (temp, authority) = (TempDir::new(), Authority::make());
     let (proxy, address) = Proxy::start().await;
@@ -99,7 +99,7 @@ async fn other_servers_are_reached_by_the_proxy_of_the_control_plane() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn a_server_that_lacks_a_group_asks_one_that_has_it() {
+async fn proxies_unknown_groups_to_peers() {
     let etcd = Etcd::single();
     let authority = Authority::make();
     let old = Member::start(&etcd, &authority, "old", &["--runtime-config=batch/v1=false,autoscaling/v1=false"]);
@@ -161,7 +161,7 @@ async fn a_server_that_lacks_a_group_asks_one_that_has_it() {
 /// The authorities of a cluster change while its servers run; a file without certificates changes nothing.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn authorities_are_read_again() {
+async fn reloads_peer_authorities() {
     let etcd = Etcd::single();
     let (authority, stranger) = (Authority::make(), Authority::make());
     let folder = TempDir::new();
@@ -187,7 +187,7 @@ async fn authorities_are_read_again() {
 /// which may not have noticed.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn custom_resources_are_not_looked_for_elsewhere() {
+async fn does_not_proxy_custom_resources_to_peers() {
     let etcd = Etcd::single();
     let authority = Authority::make();
     let first = Member::start(&etcd, &authority, "first", &[]);

@@ -106,7 +106,7 @@ fn monitored(temp: &TempDir, more: &[&str]) -> Server {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_prometheus), ignore = "needs prometheus")]
-async fn questions_have_answers() {
+async fn documented_queries_return_results() {
     let temp = TempDir::new();
     let server = tokio::task::block_in_place(|| monitored(&temp, &[]));
     let prometheus = Prometheus::start(&temp, &server, RULES, &[]);
@@ -157,7 +157,7 @@ async fn questions_have_answers() {
 
 /// A Prometheus that wants native histograms asks for protobuf first.
 #[tokio::test(flavor = "multi_thread")]
-async fn protobuf_is_served() {
+async fn serves_protobuf_metrics() {
     let temp = TempDir::new();
     let server = tokio::task::block_in_place(|| monitored(&temp, &[]));
     let mut client = server.client().await;
@@ -178,7 +178,7 @@ async fn protobuf_is_served() {
 /// A Prometheus that wants native histograms reads the others from protobuf.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_prometheus), ignore = "needs prometheus")]
-async fn protobuf_is_read() {
+async fn prometheus_reads_protobuf_metrics() {
     let temp = TempDir::new();
     let server = tokio::task::block_in_place(|| monitored(&temp, &[]));
     let mut client = server.client().await;
@@ -201,7 +201,7 @@ const NATIVE: &str = "--feature-gates=NativeHistograms=true";
 
 /// Text has no native histograms: with the gate, it has the buckets of before.
 #[tokio::test(flavor = "multi_thread")]
-async fn native_histograms_leave_text_alone() {
+async fn native_histograms_do_not_change_text() {
     let temp = TempDir::new();
     let server = tokio::task::block_in_place(|| monitored(&temp, &[NATIVE]));
     let mut client = server.client().await;
@@ -213,7 +213,7 @@ async fn native_histograms_leave_text_alone() {
 /// quantiles. One whose buckets did not add up would not be taken.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_prometheus), ignore = "needs prometheus")]
-async fn native_histograms_are_read() {
+async fn prometheus_reads_native_histograms() {
     let temp = TempDir::new();
     let server = tokio::task::block_in_place(|| monitored(&temp, &[NATIVE]));
     let mut client = server.client().await;

@@ -8,7 +8,7 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn life_of_an_object() {
+async fn serves_a_protobuf_client() {
     let server = Server::ephemeral();
     let (mut client, mut watcher) = (server.client().await, server.client().await);
 

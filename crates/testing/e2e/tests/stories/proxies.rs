@@ -41,8 +41,8 @@ fn told(answer: &Answer) -> Value {
 }
 
 #[test]
-fn through_the_server() {
-    if in_own_network("proxies::through_the_server") {
+fn proxies_requests_and_rewrites_links() {
+    if in_own_network("proxies::proxies_requests_and_rewrites_links") {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         runtime.block_on(story());
     }

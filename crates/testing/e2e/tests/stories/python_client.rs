@@ -6,14 +6,14 @@ use binnacle_testkit::Server;
 
 #[test]
 #[cfg_attr(not(has_python_client), ignore = "needs the package kubernetes of Python")]
-fn writes() {
+fn python_client_writes_objects() {
     run("writes.py", "all written");
 }
 
 /// An operator made with kopf: its own definition, handlers of creations, changes and deletions, events and peering.
 #[test]
 #[cfg_attr(not(has_kopf), ignore = "needs the packages kopf and kubernetes of Python")]
-fn an_operator() {
+fn kopf_operator_reconciles_objects() {
     run("handlers.py", "all handled");
 }
 

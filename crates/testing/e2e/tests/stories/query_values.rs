@@ -97,7 +97,7 @@ fn writes() -> Vec<(&'static str, String, &'static str, Value, &'static str)> {
 }
 
 #[tokio::test]
-async fn an_invalid_dry_run_changes_nothing() {
+async fn invalid_dry_run_changes_nothing() {
     let (_server, mut client) = server().await;
     let before = state(&mut client).await;
     let queries = [
@@ -134,7 +134,7 @@ async fn an_invalid_dry_run_changes_nothing() {
 }
 
 #[tokio::test]
-async fn values_of_other_parameters() {
+async fn parses_query_parameters_like_kube_apiserver() {
     let (_server, mut client) = server().await;
     let maps = format!("{NAMESPACE}/configmaps");
     let map = format!("{maps}/kept");
@@ -186,7 +186,7 @@ async fn values_of_other_parameters() {
 }
 
 #[tokio::test]
-async fn a_watch_ends_after_any_timeout_that_is_not_above_zero() {
+async fn watch_ends_with_a_negative_timeout() {
     let (_server, mut client) = server().await;
     for timeout in ["-1", "-9223372036854775808"] {
         let path = format!("{NAMESPACE}/configmaps?watch=1&resourceVersion=0&timeoutSeconds={timeout}");

@@ -39,7 +39,7 @@ fn path(resource: &ResourceDescription, namespace: &str, name: &str) -> String {
 /// The Go project's filled objects, under the keys and in the encoding of a Go server.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(all(has_etcd, has_shared)), ignore = "needs etcd, and data of kube-apiserver in ../shared")]
-async fn what_the_reference_wrote_is_served() {
+async fn serves_data_of_kube_apiserver() {
     let folder = shared("reference/roundtrip");
     let etcd = tokio::task::block_in_place(Etcd::single);
     let mut objects = Vec::new();
@@ -87,7 +87,7 @@ async fn what_the_reference_wrote_is_served() {
 /// The default objects of a cluster have the keys of a Go server, and its bytes for the same objects.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(all(has_etcd, has_shared)), ignore = "needs etcd, and data of kube-apiserver in ../shared")]
-async fn what_every_cluster_has_is_kept_alike() {
+async fn stores_bootstrap_objects_like_kube_apiserver() {
     let folder = shared("reference/bootstrap");
     let etcd = tokio::task::block_in_place(Etcd::single);
     let server = tokio::task::block_in_place(|| Server::durable_with(&[&etcd.servers()]));

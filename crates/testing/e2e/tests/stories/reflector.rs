@@ -18,7 +18,7 @@ const OBJECTS: usize = 5_000;
 const PARALLEL: usize = 16;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn five_thousand_objects() {
+async fn lists_and_watches_five_thousand_objects() {
     let server = Server::ephemeral();
     let client = server.kube().await;
     for namespace in ["even", "odd"] {

@@ -16,14 +16,14 @@ use serde_json::json;
 
 /// A watch event: its version, its type and the object's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Seen {
+struct WatchedEvent {
     version: u64,
     what: &'static str,
     name: String,
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kill() {
+async fn watches_resume_after_a_kill() {
     across_restarts(|server| {
         server.kill();
         server.restart();
@@ -32,7 +32,7 @@ async fn kill() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn terminate() {
+async fn watches_resume_after_a_shutdown() {
     across_restarts(|server| {
         server.terminate();
         server.restart();
@@ -89,11 +89,11 @@ async fn across_restarts(restart: impl Fn(&mut Server)) {
 }
 
 /// Creates, changes and deletes objects, and records the acknowledged writes with their versions.
-async fn write(client: Client, writer: usize, acknowledged: Arc<Mutex<BTreeSet<Seen>>>, done: Arc<AtomicBool>) {
+async fn write(client: Client, writer: usize, acknowledged: Arc<Mutex<BTreeSet<WatchedEvent>>>, done: Arc<AtomicBool>) {
     let api: Api<ConfigMap> = Api::namespaced(client, "watched");
     let note = |what, object: &ConfigMap| {
         let version = object.resource_version().unwrap().parse().unwrap();
-        acknowledged.lock().insert(Seen { version, what, name: object.name_any() });
+        acknowledged.lock().insert(WatchedEvent { version, what, name: object.name_any() });
     };
     for n in 0.. {
         if done.load(Ordering::SeqCst) {
@@ -120,7 +120,7 @@ async fn write(client: Client, writer: usize, acknowledged: Arc<Mutex<BTreeSet<S
 }
 
 /// Watches from a version, and resumes from the last one seen whenever the watch ends.
-async fn follow(client: Client, start: String, seen: Arc<Mutex<Vec<Seen>>>) {
+async fn follow(client: Client, start: String, seen: Arc<Mutex<Vec<WatchedEvent>>>) {
     let api: Api<ConfigMap> = Api::namespaced(client, "watched");
     let mut version = start;
     loop {
@@ -142,14 +142,14 @@ async fn follow(client: Client, start: String, seen: Arc<Mutex<Vec<Seen>>>) {
                 Err(_) => break,
             };
             version = object.resource_version().unwrap();
-            seen.lock().push(Seen { version: version.parse().unwrap(), what, name: object.name_any() });
+            seen.lock().push(WatchedEvent { version: version.parse().unwrap(), what, name: object.name_any() });
         }
     }
 }
 
 /// After a compaction, earlier watches and pages get an error and have to start over, and reflectors do.
 #[tokio::test(flavor = "multi_thread")]
-async fn too_late() {
+async fn watches_of_compacted_versions_expire() {
     let mut server = Server::durable_with(&["--etcd-compaction-interval=300ms"]);
     let client = server.kube().await;
     crate::namespace(&client, "watched").await;
@@ -196,7 +196,7 @@ async fn too_late() {
 /// A paged list expires with its history, as slow clients expect, even if nothing of its kind has changed and every
 /// page could still be served. The error has a token to continue.
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_end() {
+async fn continue_tokens_expire_after_compaction() {
     let server = Server::durable_with(&["--etcd-compaction-interval=100ms"]);
     let mut client = server.client().await;
     let path = "/api/v1/namespaces/default/podtemplates";

@@ -124,7 +124,7 @@ async fn work(client: kube::Client, outcomes: Arc<Outcomes>, stop: Arc<AtomicBoo
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn no_request_is_lost() {
+async fn loses_no_request_during_a_rolling_restart() {
     let etcd = Etcd::single();
     let flags =
         [etcd.servers(), "--shutdown-delay-duration=2s".to_owned(), "--shutdown-send-retry-after=true".to_owned()];

@@ -33,7 +33,7 @@ fn names(list: &Value) -> BTreeSet<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_object_is_in_one_shard() {
+async fn selects_each_object_in_exactly_one_shard() {
     let server = tokio::task::block_in_place(|| Server::start(&["--ephemeral", GATE]));
     let mut client = server.client().await;
     for n in 0..40 {
@@ -105,7 +105,7 @@ async fn each_object_is_in_one_shard() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_the_gate_there_are_no_shards() {
+async fn ignores_shards_without_the_feature_gate() {
     let server = tokio::task::block_in_place(|| Server::start(&["--ephemeral"]));
     let mut client = server.client().await;
     let namespaces = "/api/v1/namespaces";

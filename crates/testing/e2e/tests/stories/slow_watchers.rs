@@ -18,7 +18,7 @@ async fn write(client: &mut Client, method: &str, path: &str, name: &str, number
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_does_not_read_is_ended() {
+async fn closes_watches_that_are_not_read() {
     let server = Server::ephemeral();
     let mut client = server.connect(&server.admin()).await;
     write(&mut client, "POST", MAPS, "large", 0).await;
@@ -44,7 +44,7 @@ async fn who_does_not_read_is_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn selectors_have_bounds() {
+async fn limits_the_size_of_selectors() {
     let server = Server::ephemeral();
     let mut client = server.connect(&server.admin()).await;
     let terms = |count: usize| (0..count).map(|n| format!("l{n}!%3Dv")).collect::<Vec<_>>().join("%2C");

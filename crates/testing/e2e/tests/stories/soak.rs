@@ -25,7 +25,7 @@ const WATCHERS: usize = 8;
 const SIZES: [(usize, usize); 3] = [(4, 200_000), (40, 5_000), (200, 300)];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bounds_hold_for_as_long_as_it_runs() {
+async fn stays_within_its_limits_under_load() {
     let seconds = std::env::var("BINNACLE_SOAK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(15);
     let interval = format!("--etcd-compaction-interval={}s", INTERVAL.as_secs());
     let server = Server::durable_with(&[&interval]);
@@ -43,7 +43,7 @@ async fn bounds_hold_for_as_long_as_it_runs() {
     }
 
     let until = Instant::now() + Duration::from_secs(seconds);
-    let mut written = Written::default();
+    let mut written = WriteLog::default();
     let mut early = None;
     let mut told = Instant::now();
     while Instant::now() < until {
@@ -158,9 +158,9 @@ const OVERHEAD: u64 = 2048;
 
 /// The written bytes, by time.
 #[derive(Default)]
-struct Written(VecDeque<(Instant, u64)>);
+struct WriteLog(VecDeque<(Instant, u64)>);
 
-impl Written {
+impl WriteLog {
     /// Returns the limit on the disk: twice the live data and the history, two segments, and the server's own objects.
     /// On a busy machine some compactions are late.
     fn disk_bound(&mut self, total: u64) -> u64 {

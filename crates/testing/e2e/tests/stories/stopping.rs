@@ -9,7 +9,7 @@ const WATCHES: usize = 1_000;
 const PER_CONNECTION: usize = 50;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_watches() {
+async fn shuts_down_with_a_thousand_watches() {
     let mut server = Server::durable();
     let handshake = server.admin();
     let mut clients = Vec::new();

@@ -11,7 +11,7 @@ fn value(metrics: &str, begins: &str) -> Option<f64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_and_caches_are_counted() {
+async fn counts_lists_and_caches() {
     let server = tokio::task::block_in_place(|| {
         Server::start(&[
             "--ephemeral",
@@ -100,7 +100,7 @@ async fn lists_and_caches_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reset_forgets_series_with_labels() {
+async fn reset_drops_series_with_labels() {
     let server = tokio::task::block_in_place(|| Server::start(&["--ephemeral"]));
     let mut client = server.client().await;
     let list = "apiserver_request_total{code=\"200\",component=\"apiserver\",dry_run=\"\",group=\"\",\

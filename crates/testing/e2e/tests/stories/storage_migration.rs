@@ -65,7 +65,7 @@ fn migrating(status: &Value) -> &Value {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn objects_move_to_the_new_version() {
+async fn rewrites_objects_in_the_new_version() {
     let etcd = Etcd::single();
     let gate = "--feature-gates=StorageVersionMigrator=true";
     let served = "--runtime-config=storagemigration.k8s.io/v1beta1=true";

@@ -32,7 +32,7 @@ async fn hash(server: &Server, resource: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn an_upgrade_can_be_taken_back() {
+async fn upgrades_can_be_rolled_back() {
     let etcd = Etcd::single();
     let (older, before_v1) = {
         let server = Server::durable_with(&[&etcd.servers(), EMULATING]);

@@ -17,7 +17,7 @@ struct Step {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn prints_what_the_page_shows() {
+fn commands_print_the_output_on_the_page() {
     let other = std::env::var_os("KUBECTL");
     let steps = steps(PAGE);
     assert!(steps.len() > 20, "the page has {} commands", steps.len());
@@ -120,7 +120,7 @@ fn executable(path: &std::path::Path, text: &str) {
 }
 
 #[test]
-fn how_output_is_compared() {
+fn compares_output_with_placeholders() {
     let lines = |text: &str| -> Vec<String> { text.lines().map(|line| plain(line, true)).collect() };
     let cases = [
         ("a  b", "a b", true, "columns are as wide as they are"),

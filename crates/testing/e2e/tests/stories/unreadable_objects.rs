@@ -40,7 +40,7 @@ fn named(list: &Value) -> Vec<(&str, &str)> {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn what_does_not_decode_is_named_and_goes() {
+async fn lists_and_deletes_undecodable_objects() {
     let etcd = Etcd::single();
     let server = tokio::task::block_in_place(|| Server::durable_with(&[&etcd.servers(), GATE]));
     namespace(&server.kube().await, "attic").await;
@@ -113,7 +113,7 @@ async fn what_does_not_decode_is_named_and_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_lost_its_key_goes() {
+async fn deletes_objects_whose_key_is_lost() {
     let files = TempDir::new();
     let file = files.join("encryption.yaml");
     let configure = |key: &str| {

@@ -95,7 +95,7 @@ async fn a_refused_upgrade_leaves_no_tunnel() {
 
 /// CVE-2020-8559: a compromised kubelet redirected the server, and with it the user's command, to another host.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kubelet_sends_nobody_elsewhere() {
+async fn does_not_follow_redirects_of_kubelets() {
     let (kubelet, rig) = with_kubelet().await;
     let elsewhere = Kubelet::start();
     let place: &'static str = format!("https://127.0.0.1:{}/exec/team/victim/c?command=id", elsewhere.port()).leak();
@@ -127,7 +127,7 @@ async fn a_kubelet_sends_nobody_elsewhere() {
 /// CVE-2019-11247: permissions in a namespace were enough for cluster-scoped objects, requested through a namespaced
 /// path.
 #[tokio::test(flavor = "multi_thread")]
-async fn cluster_objects_are_in_no_namespace() {
+async fn rejects_cluster_objects_in_namespaced_paths() {
     let rig = rig(&[]).await;
     rig.make("/api/v1/nodes", json!({"metadata": {"name": "n1"}})).await;
     for (method, path) in [
@@ -147,7 +147,7 @@ async fn cluster_objects_are_in_no_namespace() {
 /// CVE-2019-11253 and CVE-2019-11254: small bodies that expand or take long to decode, from users with hardly any
 /// permissions.
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_that_grow() {
+async fn limits_bodies_that_expand() {
     let rig = rig(&[]).await;
     let mut bomb =
         String::from("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\na0: &a0 [x, x, x, x, x, x, x, x, x]\n");
@@ -180,7 +180,7 @@ async fn bodies_that_grow() {
 
 /// CVE-2019-1002100: JSON patches that double what they copy.
 #[tokio::test(flavor = "multi_thread")]
-async fn patches_that_grow() {
+async fn limits_patches_that_expand() {
     let rig = rig(&[]).await;
     rig.make(PODS, pod("p", json!({}))).await;
     let seed = "x".repeat(1000);
@@ -201,7 +201,7 @@ async fn patches_that_grow() {
 
 /// CVE-2015-5305 and CVE-2022-3162: names that lead to the keys of other objects.
 #[tokio::test(flavor = "multi_thread")]
-async fn names_are_no_paths() {
+async fn rejects_names_that_are_paths() {
     let rig = rig(&[]).await;
     rig.make("/api/v1/namespaces/team/secrets", json!({"metadata": {"name": "s"}, "stringData": {"k": "hidden"}}))
         .await;
@@ -229,7 +229,7 @@ async fn names_are_no_paths() {
 /// CVE-2023-2727, CVE-2023-2728 and CVE-2024-3177: ephemeral containers and `envFrom`, which admission plugins did not
 /// check.
 #[tokio::test(flavor = "multi_thread")]
-async fn ephemeral_containers_are_containers() {
+async fn admission_checks_ephemeral_containers() {
     let rig = rig(&[]).await;
     for name in ["mine", "theirs"] {
         rig.make("/api/v1/namespaces/team/secrets", json!({"metadata": {"name": name}})).await;
@@ -277,7 +277,7 @@ async fn ephemeral_containers_are_containers() {
 
 /// CVE-2021-25735: nodes were validated against the old state that the request contained.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_node_was_is_what_is_stored() {
+async fn admission_compares_nodes_with_the_stored_object() {
     let rig = rig(&[]).await;
     let taint = json!([{"key": "dedicated", "effect": "NoSchedule"}]);
     rig.make("/api/v1/nodes", json!({"metadata": {"name": "n1"}, "spec": {"taints": taint}})).await;
@@ -294,7 +294,7 @@ async fn what_a_node_was_is_what_is_stored() {
 /// CVE-2025-4563: a node added other pods' claims to its own pod, and could then read them. CVE-2025-5187: it set a
 /// nonexistent owner on itself, was garbage-collected, and registered again without its taints and labels.
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_get_nothing_by_what_they_write() {
+async fn nodes_gain_no_access_by_their_writes() {
     let rig = rig(&[]).await;
     rig.make("/api/v1/nodes", json!({"metadata": {"name": "n1"}})).await;
     rig.make(
@@ -330,7 +330,7 @@ async fn nodes_get_nothing_by_what_they_write() {
 /// CVE-2021-25740: editors of a namespace could send traffic of ingresses and load balancers to any address through
 /// endpoints.
 #[tokio::test(flavor = "multi_thread")]
-async fn editors_do_not_write_endpoints() {
+async fn editors_cannot_write_endpoints() {
     let rig = rig(&[]).await;
     let editor = json!({
         "metadata": {"name": "edit"},
@@ -347,7 +347,7 @@ async fn editors_do_not_write_endpoints() {
 
 /// CVE-2016-7075: any certificate of the right CA was accepted from clients, also a server's own.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_servers_certificate_is_no_clients() {
+async fn rejects_server_certificates_of_clients() {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -376,7 +376,7 @@ async fn a_servers_certificate_is_no_clients() {
 
 /// CVE-2020-8562 and CVE-2022-3294: pods and nodes whose addresses lead into the server's own machine or network.
 #[tokio::test(flavor = "multi_thread")]
-async fn proxies_do_not_lead_home() {
+async fn proxies_do_not_reach_the_server_itself() {
     let rig = rig(&[]).await;
     for (name, address) in [("home", "127.0.0.1"), ("cloud", "169.254.169.254")] {
         rig.make(PODS, pod(name, json!({"nodeName": "n1"}))).await;

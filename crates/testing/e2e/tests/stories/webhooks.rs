@@ -124,7 +124,7 @@ async fn metric(server: &Server, family: &str, labels: &str) -> f64 {
 /// Correct webhooks: patches of one after the other, reinvocation of one that needs the final object, the requests that
 /// both kinds get, and refusals.
 #[tokio::test(flavor = "multi_thread")]
-async fn mutate_then_validate() {
+async fn mutating_webhooks_run_before_validating_ones() {
     let seen: Arc<Mutex<Vec<Value>>> = Arc::default();
     let first = {
         let seen = seen.clone();
@@ -186,7 +186,7 @@ async fn mutate_then_validate() {
 /// Configurations are created and deleted while config maps are created: each create sees one state or the next, and
 /// none fails.
 #[tokio::test(flavor = "multi_thread")]
-async fn changed_during_load() {
+async fn configuration_changes_fail_no_request() {
     let hook = allowing(|_| patch(&json!([{"op": "add", "path": "/metadata/labels", "value": {"by": "hook"}}]))).await;
     let server = Arc::new(Server::ephemeral());
     configure(&server, Kind::Mutating, "m", vec![webhook("one", &hook, json!({}))]).await;

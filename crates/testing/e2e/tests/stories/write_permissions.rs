@@ -52,7 +52,7 @@ fn lease(metadata: Value) -> Value {
 
 /// An update or an apply of a missing object is a create, and also needs the permission to create.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_update_does_not_create() {
+async fn update_does_not_create() {
     let rig = rig(
         json!([
             {"verbs": ["update", "patch"], "apiGroups": ["*"], "resources": ["*"]},
@@ -144,7 +144,7 @@ async fn applies_that_race_create_once() {
 
 /// With `/watch/` in the path, every method is a watch for the authorizers: no such request writes.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_does_not_write() {
+async fn watch_paths_do_not_write() {
     let rig = rig(json!([{"verbs": ["get", "list", "watch"], "apiGroups": ["*"], "resources": ["*"]}]), &[]).await;
     rig.make(MAPS, json!({"metadata": {"name": "kept"}})).await;
     rig.make("/api/v1/namespaces/team/serviceaccounts", json!({"metadata": {"name": "robot"}})).await;
@@ -219,7 +219,7 @@ async fn namespaces_are_in_no_namespace() {
 
 /// The verb and the resource with which each request is authorized.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_each_request_needs() {
+async fn authorizes_each_request_with_its_verb_and_resource() {
     let rig = rig(json!([]), &[]).await;
     let apps = "/apis/apps/v1/namespaces/team/deployments";
     let core = "/api/v1/namespaces/team";
@@ -281,7 +281,7 @@ async fn an_update_completes_a_delete() {
 
 /// Users cannot grant permissions that they do not have, with any way of writing roles or bindings.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_road_escalates() {
+async fn no_write_path_escalates_privileges() {
     let rig = rig(
         json!([{"verbs": ["*"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"]}]),
         &[],
@@ -353,7 +353,7 @@ async fn no_road_escalates() {
 
 /// Approving and signing require permission for the signer, with every way of writing the status.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_road_approves_or_signs() {
+async fn no_write_path_approves_or_signs() {
     let rig = rig(
         json!([{"verbs": ["update", "patch", "get"], "apiGroups": ["certificates.k8s.io"],
                 "resources": ["certificatesigningrequests", "certificatesigningrequests/approval", "certificatesigningrequests/status"]}]),
@@ -402,7 +402,7 @@ async fn no_road_approves_or_signs() {
 /// k/k 83465: a kubelet runs commands after an upgraded GET of its proxy, so that needs the permission for running
 /// commands.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_get_through_a_node_runs_nothing() {
+async fn get_through_the_node_proxy_runs_no_commands() {
     let kubelet = Kubelet::start();
     let rig = rig(json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["nodes/proxy", "pods/exec", "pods/attach", "pods/portforward"]}]), &kubelet.flags()).await;
     rig.make("/api/v1/nodes", json!({"metadata": {"name": "n1"}})).await;

@@ -13,7 +13,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::crew::{Controller, Crew, Tally};
+use super::crew::{Controller, Tally, TaskSet};
 use super::mirror::{Mirror, follow};
 
 const WHO: &str = "garbage collector";
@@ -25,32 +25,32 @@ type Metadata = PartialObjectMeta<DynamicObject>;
 struct Collector {
     client: Client,
     tally: Arc<Tally>,
-    watched: Vec<(Watched, Arc<Mirror<Metadata>>)>,
+    watched: Vec<(WatchedResource, Arc<Mirror<Metadata>>)>,
     /// Owners that do not exist, according to the server.
     absent: HashSet<String>,
 }
 
 #[derive(Clone)]
-struct Watched {
+struct WatchedResource {
     resource: ApiResource,
     scope: Scope,
 }
 
 /// An object and its resource.
 #[derive(Clone)]
-struct Found {
+struct ObjectRef {
     object: Arc<Metadata>,
     at: usize,
 }
 
 /// Starts a collector for all resources that can be listed, watched and deleted.
-pub(super) async fn start(crew: &mut Crew, client: &Client, tally: &Arc<Tally>) {
+pub(super) async fn start(crew: &mut TaskSet, client: &Client, tally: &Arc<Tally>) {
     let changed = Arc::new(Notify::new());
     let watched = watched(client).await.unwrap();
     let watched = watched.into_iter().map(|watched| {
         let api: Api<Metadata> = Api::all_with(client.clone(), &watched.resource);
         let mirror = follow(crew, api, watcher::Config::default());
-        mirror.tell(&changed);
+        mirror.notify_changes(&changed);
         (watched, mirror)
     });
     let watched = watched.collect();
@@ -59,14 +59,14 @@ pub(super) async fn start(crew: &mut Crew, client: &Client, tally: &Arc<Tally>) 
 }
 
 /// Returns these resources, except for events, which own nothing and have no owners.
-async fn watched(client: &Client) -> Result<Vec<Watched>, kube::Error> {
+async fn watched(client: &Client) -> Result<Vec<WatchedResource>, kube::Error> {
     let found = Discovery::new(client.clone()).run_aggregated().await?;
     let resources = found.groups().flat_map(kube::discovery::ApiGroup::recommended_resources);
     let wanted = resources.filter(|(resource, can)| {
         [verbs::LIST, verbs::WATCH, verbs::DELETE].iter().all(|verb| can.supports_operation(verb))
             && resource.plural != "events"
     });
-    Ok(wanted.map(|(resource, can)| Watched { resource, scope: can.scope }).collect())
+    Ok(wanted.map(|(resource, can)| WatchedResource { resource, scope: can.scope }).collect())
 }
 
 /// Returns objects with an owner that does not exist, or that is another object of the same name.
@@ -87,10 +87,10 @@ impl Controller for Collector {
             return;
         }
         let mut all = BTreeMap::new();
-        let mut dependents: HashMap<String, Vec<Found>> = HashMap::new();
+        let mut dependents: HashMap<String, Vec<ObjectRef>> = HashMap::new();
         for (at, (_, mirror)) in self.watched.iter().enumerate() {
             for object in mirror.all() {
-                let found = Found { object, at };
+                let found = ObjectRef { object, at };
                 for owner in found.object.owner_references() {
                     dependents.entry(owner.uid.clone()).or_default().push(found.clone());
                 }
@@ -105,7 +105,7 @@ impl Controller for Collector {
 
 impl Collector {
     /// Reads owners that no mirror has, because they may be newer than the mirrors.
-    async fn learn_absent(&mut self, all: &BTreeMap<String, Found>, dependents: &HashMap<String, Vec<Found>>) {
+    async fn learn_absent(&mut self, all: &BTreeMap<String, ObjectRef>, dependents: &HashMap<String, Vec<ObjectRef>>) {
         for (uid, found) in dependents {
             if all.contains_key(uid) || self.absent.contains(uid) {
                 continue;
@@ -122,7 +122,12 @@ impl Collector {
         }
     }
 
-    async fn attend(&self, found: &Found, known: &HashMap<String, Vec<Found>>, all: &BTreeMap<String, Found>) {
+    async fn attend(
+        &self,
+        found: &ObjectRef,
+        known: &HashMap<String, Vec<ObjectRef>>,
+        all: &BTreeMap<String, ObjectRef>,
+    ) {
         let object = &*found.object;
         let uid = object.uid().unwrap();
         let dependents = known.get(&uid).map_or(&[][..], Vec::as_slice);
@@ -134,7 +139,7 @@ impl Collector {
                 self.remove_finalizer(found, ORPHAN).await;
             }
         } else if going && has(FOREGROUND) {
-            let blocks = |dependent: &Found| {
+            let blocks = |dependent: &ObjectRef| {
                 let owner = dependent.object.owner_references().iter().find(|owner| owner.uid == uid);
                 owner.is_some_and(|owner| owner.block_owner_deletion == Some(true))
             };
@@ -159,7 +164,7 @@ impl Collector {
         }
     }
 
-    async fn delete(&self, found: &Found, propagation: PropagationPolicy) {
+    async fn delete(&self, found: &ObjectRef, propagation: PropagationPolicy) {
         let object = &*found.object;
         let this = Preconditions { uid: object.uid(), resource_version: None };
         let parameters = DeleteParams {
@@ -172,7 +177,7 @@ impl Collector {
     }
 
     /// Removes owners from an object.
-    async fn free(&self, found: &Found, from: impl Fn(&OwnerReference) -> bool) -> bool {
+    async fn free(&self, found: &ObjectRef, from: impl Fn(&OwnerReference) -> bool) -> bool {
         let object = &*found.object;
         let rest: Vec<_> = object.owner_references().iter().filter(|owner| !from(owner)).collect();
         self.patch(
@@ -184,27 +189,27 @@ impl Collector {
         .await
     }
 
-    async fn remove_finalizer(&self, found: &Found, finalizer: &str) {
+    async fn remove_finalizer(&self, found: &ObjectRef, finalizer: &str) {
         let object = &*found.object;
         let rest: Vec<_> = object.finalizers().iter().filter(|own| *own != finalizer).collect();
         let patch = json!({"metadata": {"resourceVersion": object.resource_version(), "finalizers": rest}});
         self.patch(found, patch).await;
     }
 
-    async fn patch(&self, found: &Found, patch: serde_json::Value) -> bool {
+    async fn patch(&self, found: &ObjectRef, patch: serde_json::Value) -> bool {
         let object = &*found.object;
         let api = self.api(&self.watched[found.at].0, object);
         let answer = api.patch_metadata(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await;
         self.tally.bear(WHO, answer).is_some()
     }
 
-    fn kind(&self, owner: &OwnerReference) -> Option<&Watched> {
+    fn kind(&self, owner: &OwnerReference) -> Option<&WatchedResource> {
         let same = |resource: &ApiResource| resource.api_version == owner.api_version && resource.kind == owner.kind;
         self.watched.iter().map(|(watched, _)| watched).find(|watched| same(&watched.resource))
     }
 
     /// Returns the API of a resource in the namespace of a related object.
-    fn api(&self, watched: &Watched, related: &Metadata) -> Api<DynamicObject> {
+    fn api(&self, watched: &WatchedResource, related: &Metadata) -> Api<DynamicObject> {
         match (&watched.scope, related.namespace()) {
             (Scope::Namespaced, Some(namespace)) => {
                 Api::namespaced_with(self.client.clone(), &namespace, &watched.resource)

@@ -22,7 +22,7 @@ pub(super) trait Controller: Send + 'static {
 
 /// Tasks that are aborted on drop.
 #[derive(Default)]
-pub(super) struct Crew {
+pub(super) struct TaskSet {
     tasks: JoinSet<()>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Tally {
     pub(super) early: AtomicUsize,
 }
 
-impl Crew {
+impl TaskSet {
     pub(super) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(task);
     }

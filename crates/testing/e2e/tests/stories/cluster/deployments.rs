@@ -13,7 +13,7 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::crew::{Controller, Crew};
+use super::crew::{Controller, TaskSet};
 use super::informers::Informers;
 use super::mirror::{controlled_by, controller};
 
@@ -25,10 +25,10 @@ struct Deployments {
     known: Informers,
 }
 
-pub(super) fn start(crew: &mut Crew, known: &Informers) {
+pub(super) fn start(crew: &mut TaskSet, known: &Informers) {
     let changed = Arc::new(Notify::new());
-    known.deployments.tell(&changed);
-    known.replica_sets.tell(&changed);
+    known.deployments.notify_changes(&changed);
+    known.replica_sets.notify_changes(&changed);
     crew.work(changed, Deployments { known: known.clone() });
 }
 

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Namespace, Pod, Service, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, Client};
 
-use super::crew::{Crew, Tally};
+use super::crew::{Tally, TaskSet};
 use super::mirror::{Mirror, follow};
 
 #[derive(Clone)]
@@ -24,7 +24,7 @@ pub(super) struct Informers {
 }
 
 impl Informers {
-    pub(super) fn start(crew: &mut Crew, client: &Client, tally: &Arc<Tally>) -> Self {
+    pub(super) fn start(crew: &mut TaskSet, client: &Client, tally: &Arc<Tally>) -> Self {
         let all = || client.clone();
         Self {
             client: client.clone(),

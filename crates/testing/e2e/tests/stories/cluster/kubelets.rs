@@ -15,7 +15,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::crew::{Controller, Crew, Tally};
+use super::crew::{Controller, Tally, TaskSet};
 use super::mirror::{Mirror, follow};
 use super::replica_sets::is_ready;
 
@@ -44,12 +44,12 @@ pub(super) fn node_name(number: usize) -> String {
     format!("node-{number:02}")
 }
 
-pub(super) fn start(crew: &mut Crew, number: usize, client: &Client, tally: &Arc<Tally>) {
+pub(super) fn start(crew: &mut TaskSet, number: usize, client: &Client, tally: &Arc<Tally>) {
     let changed = Arc::new(Notify::new());
     let name = node_name(number);
     let mine = watcher::Config::default().fields(&format!("spec.nodeName={name}"));
     let pods = follow(crew, Api::all(client.clone()), mine);
-    pods.tell(&changed);
+    pods.notify_changes(&changed);
     let kubelet = Kubelet {
         number,
         name,

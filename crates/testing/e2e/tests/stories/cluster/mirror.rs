@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 
-use super::crew::Crew;
+use super::crew::TaskSet;
 
 /// Namespace and name.
 pub(super) type Key = (String, String);
@@ -34,7 +34,7 @@ struct State<K> {
 }
 
 /// Follows the objects that an Api lists.
-pub(super) fn follow<K>(crew: &mut Crew, api: Api<K>, config: watcher::Config) -> Arc<Mirror<K>>
+pub(super) fn follow<K>(crew: &mut TaskSet, api: Api<K>, config: watcher::Config) -> Arc<Mirror<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
@@ -42,7 +42,7 @@ where
 }
 
 impl<K: ResourceExt + Send + Sync + 'static> Mirror<K> {
-    fn start<S>(crew: &mut Crew, events: S) -> Arc<Self>
+    fn start<S>(crew: &mut TaskSet, events: S) -> Arc<Self>
     where
         S: Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
     {
@@ -50,7 +50,7 @@ impl<K: ResourceExt + Send + Sync + 'static> Mirror<K> {
         let mirror = Arc::new(Self { state, told: Mutex::default() });
         let follower = mirror.clone();
         crew.spawn(async move {
-            let mut events = std::pin::pin!(events.backoff(Soon));
+            let mut events = std::pin::pin!(events.backoff(ShortBackoff));
             let mut listed = BTreeMap::new();
             while let Some(event) = events.next().await {
                 // The server may be unavailable; the watcher retries.
@@ -63,7 +63,7 @@ impl<K: ResourceExt + Send + Sync + 'static> Mirror<K> {
     }
 
     /// Notifies `changed` of every change from here on.
-    pub(super) fn tell(&self, changed: &Arc<Notify>) {
+    pub(super) fn notify_changes(&self, changed: &Arc<Notify>) {
         self.told.lock().push(changed.clone());
     }
 
@@ -135,9 +135,9 @@ pub(super) fn controller<K: ResourceExt>(object: &K) -> Option<&str> {
 }
 
 /// A backoff that retries soon, regardless of the number of failures.
-struct Soon;
+struct ShortBackoff;
 
-impl Iterator for Soon {
+impl Iterator for ShortBackoff {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
@@ -145,6 +145,6 @@ impl Iterator for Soon {
     }
 }
 
-impl Backoff for Soon {
+impl Backoff for ShortBackoff {
     fn reset(&mut self) {}
 }

@@ -9,7 +9,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::crew::{Controller, Crew};
+use super::crew::{Controller, TaskSet};
 use super::informers::Informers;
 
 const WHO: &str = "namespace controller";
@@ -19,10 +19,10 @@ struct Namespaces {
     known: Informers,
 }
 
-pub(super) fn start(crew: &mut Crew, known: &Informers) {
+pub(super) fn start(crew: &mut TaskSet, known: &Informers) {
     let changed = Arc::new(Notify::new());
-    known.namespaces.tell(&changed);
-    known.accounts.tell(&changed);
+    known.namespaces.notify_changes(&changed);
+    known.accounts.notify_changes(&changed);
     crew.work(changed, Namespaces { known: known.clone() });
 }
 

@@ -11,7 +11,7 @@ use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Api, ResourceExt};
 use tokio::sync::Notify;
 
-use super::crew::{Controller, Crew};
+use super::crew::{Controller, TaskSet};
 use super::deployments::replicas;
 use super::informers::Informers;
 use super::mirror::{controlled_by, controller, version};
@@ -25,20 +25,20 @@ const BURST: usize = 500;
 struct ReplicaSets {
     known: Informers,
     /// The writes for each set that must be in the mirror before its next sync.
-    expected: HashMap<String, Expected>,
+    expected: HashMap<String, PendingWrites>,
 }
 
-struct Expected {
+struct PendingWrites {
     /// The version of the last created pod.
     version: u64,
     deleted: HashSet<String>,
     since: Instant,
 }
 
-pub(super) fn start(crew: &mut Crew, known: &Informers) {
+pub(super) fn start(crew: &mut TaskSet, known: &Informers) {
     let changed = Arc::new(Notify::new());
-    known.replica_sets.tell(&changed);
-    known.pods.tell(&changed);
+    known.replica_sets.notify_changes(&changed);
+    known.pods.notify_changes(&changed);
     crew.work(changed, ReplicaSets { known: known.clone(), expected: HashMap::new() });
 }
 
@@ -79,12 +79,12 @@ impl ReplicaSets {
         expected.since.elapsed() > EXPECTATIONS || (self.known.pods.has_seen(expected.version) && gone())
     }
 
-    async fn reconcile(&self, set: &ReplicaSet, pods: &[Arc<Pod>], seen: bool) -> Option<Expected> {
+    async fn reconcile(&self, set: &ReplicaSet, pods: &[Arc<Pod>], seen: bool) -> Option<PendingWrites> {
         let api: Api<Pod> = Api::namespaced(self.known.client.clone(), &set.namespace().unwrap());
         let wanted = usize::try_from(replicas(set)).unwrap();
         let mut expected = None;
         if seen && set.metadata.deletion_timestamp.is_none() && pods.len() != wanted {
-            let mut done = Expected { version: 0, deleted: HashSet::new(), since: Instant::now() };
+            let mut done = PendingWrites { version: 0, deleted: HashSet::new(), since: Instant::now() };
             if pods.len() < wanted {
                 done.version = self.create(&api, set, (wanted - pods.len()).min(BURST)).await;
             } else {

@@ -14,7 +14,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::crew::{Controller, Crew, Tally};
+use super::crew::{Controller, Tally, TaskSet};
 use super::mirror::{Mirror, follow};
 
 const WHO: &str = "scheduler";
@@ -35,14 +35,14 @@ struct Scheduler {
 }
 
 /// Starts a scheduler. Returns the number of pods that it bound.
-pub(super) fn start(crew: &mut Crew, client: &Client, tally: &Arc<Tally>, backwards: bool) -> Arc<AtomicUsize> {
+pub(super) fn start(crew: &mut TaskSet, client: &Client, tally: &Arc<Tally>, backwards: bool) -> Arc<AtomicUsize> {
     let changed = Arc::new(Notify::new());
     let (client, tally, bound) = (client.clone(), tally.clone(), Arc::<AtomicUsize>::default());
     let nodes = follow(crew, Api::all(client.clone()), Default::default());
-    nodes.tell(&changed);
+    nodes.notify_changes(&changed);
     let alive = watcher::Config::default().fields("status.phase!=Succeeded,status.phase!=Failed");
     let pods = follow(crew, Api::all(client.clone()), alive);
-    pods.tell(&changed);
+    pods.notify_changes(&changed);
     let work = Scheduler {
         client,
         tally,

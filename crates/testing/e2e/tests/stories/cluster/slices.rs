@@ -12,7 +12,7 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::crew::{Controller, Crew};
+use super::crew::{Controller, TaskSet};
 use super::informers::Informers;
 use super::mirror::{controlled_by, version};
 use super::replica_sets::is_ready;
@@ -32,11 +32,11 @@ struct Slices {
     written: HashMap<String, (u64, Instant)>,
 }
 
-pub(super) fn start(crew: &mut Crew, known: &Informers) {
+pub(super) fn start(crew: &mut TaskSet, known: &Informers) {
     let changed = Arc::new(Notify::new());
-    known.services.tell(&changed);
-    known.pods.tell(&changed);
-    known.slices.tell(&changed);
+    known.services.notify_changes(&changed);
+    known.pods.notify_changes(&changed);
+    known.slices.notify_changes(&changed);
     crew.work(changed, Slices { known: known.clone(), written: HashMap::new() });
 }
 

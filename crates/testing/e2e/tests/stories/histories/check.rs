@@ -7,71 +7,71 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use super::clients::{Found, LAST, Operation, Outcome, RequestedState, Told, What};
+use super::clients::{Action, HistoryEvent, LAST, ObjectVersions, Operation, Outcome, RequestedState};
 use super::subjects::{is_selected, once_deleted};
 
-/// `told` begins with the events up to `from`, which every client has seen. `recreates` is true for kinds that an
+/// `events` begins with the events up to `from`, which every client has seen. `recreates` is true for kinds that an
 /// update may create: a write based on a deleted version creates the object again. Returns the number of acknowledged
 /// deletions.
-pub(super) fn check(history: &[Operation], told: &[Told], from: u64, recreates: bool) -> usize {
-    assert!(told.is_sorted_by(|a, b| a.version < b.version), "events come in order, and once");
-    nothing_has_two_owners(told);
-    let row = Row::new(told);
-    nothing_is_invented(history, told, from, &row);
-    let known = writes_happened_once_and_at_their_base(history, told, from, &row, recreates);
+pub(super) fn check(history: &[Operation], events: &[HistoryEvent], from: u64, recreates: bool) -> usize {
+    assert!(events.is_sorted_by(|a, b| a.version < b.version), "events come in order, and once");
+    nothing_has_two_owners(events);
+    let row = Row::new(events);
+    nothing_is_invented(history, events, from, &row);
+    let seen = writes_happened_once_and_at_their_base(history, events, from, &row, recreates);
     for operation in history {
-        match &operation.what {
-            What::Write { outcome: Outcome::Done(version), .. } => known.allows(*version, operation),
-            What::List { asked, selected, version, found } => {
+        match &operation.action {
+            Action::Write { outcome: Outcome::Done(version), .. } => seen.allows(*version, operation),
+            Action::List { asked, selected, version, found } => {
                 match asked {
-                    RequestedState::Consistent | RequestedState::Pages => known.allows(*version, operation),
+                    RequestedState::Consistent | RequestedState::Pages => seen.allows(*version, operation),
                     RequestedState::NotOlderThan(least) => assert!(version >= least, "{operation:?} is too old"),
                     RequestedState::Exact(exact) => assert_eq!(version, exact, "{operation:?} is of another version"),
                     RequestedState::Any => {}
                 }
                 assert_eq!(*found, row.at(*version, *selected), "{operation:?} is not what was told up to there");
             }
-            What::Stream { version, found, told: after } => {
-                known.allows(*version, operation);
+            Action::Stream { version, found, events: after } => {
+                seen.allows(*version, operation);
                 assert_eq!(*found, row.at(*version, false), "a watch begins with what was told up to {version}");
-                let from = told.partition_point(|event| event.version <= *version);
-                assert_eq!(*after, told[from..from + after.len()], "a watch goes on without a gap");
+                let from = events.partition_point(|event| event.version <= *version);
+                assert_eq!(*after, events[from..from + after.len()], "a watch goes on without a gap");
             }
-            What::Get { key, asked, found } => row.allows(key, *asked, found.as_ref(), &known, operation),
-            What::Delete { key, base, outcome: Outcome::Done(_) } => {
+            Action::Get { key, asked, found } => row.allows(key, *asked, found.as_ref(), &seen, operation),
+            Action::Delete { key, base, outcome: Outcome::Done(_) } => {
                 let at = row.next(key, *base).map_or(0, |(at, _)| at);
-                known.allows(at, operation);
+                seen.allows(at, operation);
             }
-            What::Release { key, base, outcome: Outcome::Done(_) } => {
-                known.allows(row.gone_after(key, *base, operation), operation);
+            Action::Release { key, base, outcome: Outcome::Done(_) } => {
+                seen.allows(row.gone_after(key, *base, operation), operation);
             }
-            What::Write { .. } | What::Delete { .. } | What::Release { .. } => {}
+            Action::Write { .. } | Action::Delete { .. } | Action::Release { .. } => {}
         }
     }
-    known.deletions
+    seen.deletions
 }
 
 /// Returns the objects at a version, according to the events.
-pub(super) fn state_at(told: &[Told], version: u64) -> Found {
-    Row::new(told).at(version, false)
+pub(super) fn state_at(events: &[HistoryEvent], version: u64) -> ObjectVersions {
+    Row::new(events).at(version, false)
 }
 
 /// Returns the events of a watch with a selector: objects enter the selection, change in it, and leave it.
-pub(super) fn shaded(told: &[Told]) -> Vec<Told> {
+pub(super) fn shaded(events: &[HistoryEvent]) -> Vec<HistoryEvent> {
     let mut inside: HashMap<&str, bool> = HashMap::new();
-    let seen = |event: &Told| event.value.as_deref().is_some_and(is_selected);
-    let selected = told.iter().filter_map(|event| {
+    let seen = |event: &HistoryEvent| event.value.as_deref().is_some_and(is_selected);
+    let selected = events.iter().filter_map(|event| {
         let was = inside.insert(&event.key, seen(event)).unwrap_or(false);
-        let leaves = || Told { value: None, claims: Vec::new(), ..event.clone() };
+        let leaves = || HistoryEvent { value: None, claims: Vec::new(), ..event.clone() };
         (was || seen(event)).then(|| if seen(event) { event.clone() } else { leaves() })
     });
     selected.collect()
 }
 
 /// Checks that an address belongs to one object at a time, from the event that adds it to the event that removes it.
-fn nothing_has_two_owners(told: &[Told]) {
+fn nothing_has_two_owners(events: &[HistoryEvent]) {
     let mut owners: HashMap<&str, &str> = HashMap::new();
-    for event in told {
+    for event in events {
         owners.retain(|_, owner| *owner != event.key);
         for claim in &event.claims {
             let other = owners.insert(claim, &event.key);
@@ -81,26 +81,26 @@ fn nothing_has_two_owners(told: &[Told]) {
 }
 
 /// Checks that every event is the effect of an operation that was not answered with a failure.
-fn nothing_is_invented(history: &[Operation], told: &[Told], from: u64, row: &Row<'_>) {
+fn nothing_is_invented(history: &[Operation], events: &[HistoryEvent], from: u64, row: &Row<'_>) {
     let (mut values, mut deletions) = (HashMap::new(), HashMap::new());
     for operation in history {
-        match &operation.what {
-            What::Write { value, outcome, .. } if *outcome != Outcome::Refused => {
+        match &operation.action {
+            Action::Write { value, outcome, .. } if *outcome != Outcome::Refused => {
                 assert!(values.insert(value.as_str(), operation).is_none(), "values are written once");
             }
-            What::Delete { key, base, outcome } | What::Release { key, base, outcome }
+            Action::Delete { key, base, outcome } | Action::Release { key, base, outcome }
                 if *outcome != Outcome::Refused =>
             {
                 let (done, possible): &mut (u32, u32) = deletions.entry((key.as_str(), *base)).or_default();
                 // Several clients that remove the last finalizer concurrently may all get a success, as in Go.
-                let alone = matches!(operation.what, What::Delete { .. });
+                let alone = matches!(operation.action, Action::Delete { .. });
                 *done += u32::from(alone && *outcome != Outcome::Unknown);
                 *possible += 1;
             }
             _ => {}
         }
     }
-    for event in told.iter().filter(|event| event.version > from && !event.key.starts_with(LAST)) {
+    for event in events.iter().filter(|event| event.version > from && !event.key.starts_with(LAST)) {
         let before = row.before(&event.key, event.version).and_then(|(version, value)| Some((version, value?)));
         match &event.value {
             Some(value) if values.contains_key(value.as_str()) => {}
@@ -119,9 +119,9 @@ fn nothing_is_invented(history: &[Operation], told: &[Told], from: u64, row: &Ro
 
 /// Returns the writes and deletions of a key, for a failure's message.
 fn writes_of(history: &[Operation], of: &str) -> Vec<String> {
-    let of_key = history.iter().filter(|operation| match &operation.what {
-        What::Write { key, .. } | What::Delete { key, .. } | What::Release { key, .. } => key == of,
-        What::Get { .. } | What::List { .. } | What::Stream { .. } => false,
+    let of_key = history.iter().filter(|operation| match &operation.action {
+        Action::Write { key, .. } | Action::Delete { key, .. } | Action::Release { key, .. } => key == of,
+        Action::Get { .. } | Action::List { .. } | Action::Stream { .. } => false,
     });
     of_key.map(|operation| format!("{operation:?}")).collect()
 }
@@ -129,17 +129,17 @@ fn writes_of(history: &[Operation], of: &str) -> Vec<String> {
 /// Checks each write against the events. Returns the versions that clients have seen at each time.
 fn writes_happened_once_and_at_their_base<'a>(
     history: &'a [Operation],
-    told: &'a [Told],
+    events: &'a [HistoryEvent],
     from: u64,
     row: &Row<'a>,
     recreates: bool,
-) -> Knowledge<'a> {
-    let written: HashMap<&str, &Told> =
-        told.iter().filter_map(|event| Some((event.value.as_deref()?, event))).collect();
-    let mut known = Knowledge { from, ..Knowledge::default() };
+) -> SeenVersions<'a> {
+    let written: HashMap<&str, &HistoryEvent> =
+        events.iter().filter_map(|event| Some((event.value.as_deref()?, event))).collect();
+    let mut seen = SeenVersions { from, ..SeenVersions::default() };
     for operation in history {
-        let (key, base, at) = match &operation.what {
-            What::Write { key, base, value, outcome } => {
+        let (key, base, at) = match &operation.action {
+            Action::Write { key, base, value, outcome } => {
                 let event = written.get(value.as_str());
                 let at = event.map(|event| event.version);
                 match outcome {
@@ -151,42 +151,42 @@ fn writes_happened_once_and_at_their_base<'a>(
                 assert_eq!(&event.key, key);
                 (key, *base, event.version)
             }
-            What::Delete { key, base, outcome: Outcome::Done(_) } => {
-                known.deletions += 1;
+            Action::Delete { key, base, outcome: Outcome::Done(_) } => {
+                seen.deletions += 1;
                 (key, *base, row.followed_by(key, *base, row.value(key, *base).and_then(once_deleted), operation))
             }
             // Others may have changed and deleted the object meanwhile: it is gone, as was asked for. Go says so as well.
-            What::Release { key, base, outcome: Outcome::Done(_) } => {
-                known.add(operation, key, row.gone_after(key, *base, operation));
+            Action::Release { key, base, outcome: Outcome::Done(_) } => {
+                seen.add(operation, key, row.gone_after(key, *base, operation));
                 continue;
             }
-            What::Get { key, found: Some((version, _)), .. } => {
-                known.add(operation, key, *version);
+            Action::Get { key, found: Some((version, _)), .. } => {
+                seen.add(operation, key, *version);
                 continue;
             }
             // A client that has seen a list has seen the newest event of every key in it.
-            What::List { version, .. } | What::Stream { version, .. } => {
-                known.add_all(operation, *version, row);
+            Action::List { version, .. } | Action::Stream { version, .. } => {
+                seen.add_all(operation, *version, row);
                 continue;
             }
-            What::Get { .. } | What::Delete { .. } | What::Release { .. } => continue,
+            Action::Get { .. } | Action::Delete { .. } | Action::Release { .. } => continue,
         };
         let there = row.version_before(key, at);
-        let fits = there == base || recreates && there == 0 && matches!(operation.what, What::Write { .. });
+        let fits = there == base || recreates && there == 0 && matches!(operation.action, Action::Write { .. });
         assert!(fits, "{operation:?} happened at {at}, when the key was at {there} and not at its base");
-        known.add(operation, key, at);
+        seen.add(operation, key, at);
     }
-    known.sort();
-    known
+    seen.sort();
+    seen
 }
 
 /// The events of each key, in order.
 struct Row<'a>(HashMap<&'a str, Vec<(u64, Option<&'a str>)>>);
 
 impl<'a> Row<'a> {
-    fn new(told: &'a [Told]) -> Self {
+    fn new(events: &'a [HistoryEvent]) -> Self {
         let mut keys: HashMap<_, Vec<_>> = HashMap::new();
-        for event in told {
+        for event in events {
             keys.entry(event.key.as_str()).or_default().push((event.version, event.value.as_deref()));
         }
         Self(keys)
@@ -236,7 +236,7 @@ impl<'a> Row<'a> {
     }
 
     /// Returns the objects at a version.
-    fn at(&self, version: u64, selected: bool) -> Found {
+    fn at(&self, version: u64, selected: bool) -> ObjectVersions {
         let state = |key: &str| {
             let (at, value) = self.up_to(key, version)?;
             Some((at, value.filter(|value| !selected || is_selected(value))?.to_owned()))
@@ -250,14 +250,14 @@ impl<'a> Row<'a> {
         key: &str,
         asked: RequestedState,
         found: Option<&(u64, String)>,
-        known: &Knowledge<'_>,
+        seen: &SeenVersions<'_>,
         operation: &Operation,
     ) {
         // The read may return the newest event of this key that was seen before the read began, or any later one.
-        let floor = match asked {
+        let oldest = match asked {
             RequestedState::Consistent | RequestedState::Pages | RequestedState::Exact(_) => {
-                let before = self.up_to(key, known.from).map_or(0, |(at, _)| at);
-                known.of(key, operation.began).max(before)
+                let before = self.up_to(key, seen.from).map_or(0, |(at, _)| at);
+                seen.of(key, operation.began).max(before)
             }
             RequestedState::Any => 0,
             RequestedState::NotOlderThan(version) => self.up_to(key, version).map_or(0, |(at, _)| at),
@@ -266,25 +266,25 @@ impl<'a> Row<'a> {
         let possible = match found {
             Some((version, value)) => {
                 let at = row.binary_search_by_key(version, |(at, _)| *at);
-                *version >= floor && at.is_ok_and(|at| row[at].1 == Some(value.as_str()))
+                *version >= oldest && at.is_ok_and(|at| row[at].1 == Some(value.as_str()))
             }
-            None => floor == 0 || row.iter().any(|(at, value)| *at >= floor && value.is_none()),
+            None => oldest == 0 || row.iter().any(|(at, value)| *at >= oldest && value.is_none()),
         };
-        assert!(possible, "{operation:?} could not be seen any more after {floor}");
+        assert!(possible, "{operation:?} could not be seen any more after {oldest}");
     }
 }
 
 /// The versions that clients have seen at each time, in total and by key.
 #[derive(Default)]
-struct Knowledge<'a> {
+struct SeenVersions<'a> {
     /// Seen by all from the beginning.
     from: u64,
-    all: Known,
-    keys: HashMap<&'a str, Known>,
+    all: VersionLog,
+    keys: HashMap<&'a str, VersionLog>,
     deletions: usize,
 }
 
-impl<'a> Knowledge<'a> {
+impl<'a> SeenVersions<'a> {
     fn add(&mut self, operation: &Operation, key: &'a str, version: u64) {
         let Some(ended) = operation.ended else { return };
         self.all.add(ended, version);
@@ -303,25 +303,25 @@ impl<'a> Knowledge<'a> {
 
     fn sort(&mut self) {
         self.all.sort();
-        self.keys.values_mut().for_each(Known::sort);
+        self.keys.values_mut().for_each(VersionLog::sort);
     }
 
     fn of(&self, key: &str, time: Instant) -> u64 {
-        self.keys.get(key).map_or(0, |known| known.before(time))
+        self.keys.get(key).map_or(0, |seen| seen.before(time))
     }
 
     /// Panics unless an operation could return a version.
     fn allows(&self, version: u64, operation: &Operation) {
-        let floor = self.all.before(operation.began).max(self.from);
-        assert!(floor <= version, "{operation:?} is older than {floor}, which was answered before");
+        let oldest = self.all.before(operation.began).max(self.from);
+        assert!(oldest <= version, "{operation:?} is older than {oldest}, which was answered before");
     }
 }
 
 /// Versions in answers, with their times.
 #[derive(Default)]
-struct Known(Vec<(Instant, u64)>);
+struct VersionLog(Vec<(Instant, u64)>);
 
-impl Known {
+impl VersionLog {
     fn add(&mut self, ended: Instant, version: u64) {
         self.0.push((ended, version));
     }

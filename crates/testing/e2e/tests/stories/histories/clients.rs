@@ -30,14 +30,14 @@ pub(super) struct Operation {
     pub began: Instant,
     /// `None` if there was no answer.
     pub ended: Option<Instant>,
-    pub what: What,
+    pub action: Action,
 }
 
 /// Objects by name, with version and value.
-pub(super) type Found = BTreeMap<String, (u64, String)>;
+pub(super) type ObjectVersions = BTreeMap<String, (u64, String)>;
 
 #[derive(Clone, Debug)]
-pub(super) enum What {
+pub(super) enum Action {
     /// A write that expects the key at version `base` (0: absent) and sets a unique value.
     Write { key: String, base: u64, value: String, outcome: Outcome },
     /// A deletion of exactly this version. With finalizers it is a change.
@@ -51,10 +51,10 @@ pub(super) enum What {
         /// True if only objects that match [`SHADE`] are listed.
         selected: bool,
         version: u64,
-        found: Found,
+        found: ObjectVersions,
     },
     /// A watch that began with the objects at `version` and had these later events.
-    Stream { version: u64, found: Found, told: Vec<Told> },
+    Stream { version: u64, found: ObjectVersions, events: Vec<HistoryEvent> },
 }
 
 /// The state that a read requested.
@@ -78,7 +78,7 @@ pub(super) enum Outcome {
 
 /// A watch event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct HistoryEvent {
     pub version: u64,
     pub key: String,
     /// `None` for a deletion.
@@ -95,15 +95,15 @@ pub(super) async fn watch(
     selector: &str,
     mut reached: u64,
     last: Arc<Mutex<Option<u64>>>,
-) -> Vec<Told> {
-    let mut told = Vec::new();
+) -> Vec<HistoryEvent> {
+    let mut events = Vec::new();
     loop {
         let params = WatchParams::default().timeout(20).labels(selector).disable_bookmarks();
         if let Ok(stream) = objects.api.watch(&params, &reached.to_string()).await {
             let mut stream = stream.boxed();
             loop {
                 if last.lock().is_some_and(|last| reached >= last) {
-                    return told;
+                    return events;
                 }
                 let event = match tokio::time::timeout(Duration::from_secs(1), stream.try_next()).await {
                     Err(_) => continue,
@@ -114,9 +114,9 @@ pub(super) async fn watch(
                 if let WatchEvent::Error(status) = &event {
                     assert_ne!(status.code, 410, "the watch has a gap: {status:?}");
                 }
-                let Some(event) = objects.told_by(event) else { break };
+                let Some(event) = objects.event_of(event) else { break };
                 reached = event.version;
-                told.push(event);
+                events.push(event);
             }
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -135,7 +135,7 @@ impl Objects {
         Self { subject, api: subject.api(client.clone()) }
     }
 
-    pub(super) fn told_by(&self, event: WatchEvent<DynamicObject>) -> Option<Told> {
+    pub(super) fn event_of(&self, event: WatchEvent<DynamicObject>) -> Option<HistoryEvent> {
         let (object, gone) = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
             WatchEvent::Deleted(object) => (object, true),
@@ -145,7 +145,7 @@ impl Objects {
             true => (None, Vec::new()),
             false => (Some(self.subject.value(&object)), self.subject.claims(&object)),
         };
-        Some(Told { version: version(&object), key: object.name_any(), value, claims })
+        Some(HistoryEvent { version: version(&object), key: object.name_any(), value, claims })
     }
 
     pub(super) fn described(&self, object: &DynamicObject) -> (u64, String) {
@@ -174,7 +174,7 @@ pub(super) async fn ask(
         let began = Instant::now();
         let kind = random.below(30);
         if kind < 8 {
-            let what = match kind {
+            let action = match kind {
                 0 => stream(objects).await,
                 1 => list(objects, RequestedState::Pages, false).await,
                 2 => list(objects, RequestedState::Any, random.below(2) == 0).await,
@@ -184,10 +184,10 @@ pub(super) async fn ask(
                 5 => list(objects, RequestedState::Consistent, true).await,
                 _ => list(objects, RequestedState::Consistent, false).await,
             };
-            if let Some(What::List { version, .. } | What::Stream { version, .. }) = &what {
+            if let Some(Action::List { version, .. } | Action::Stream { version, .. }) = &action {
                 *seen = (*seen).max(*version);
             }
-            note(history, began, true, what);
+            note(history, began, true, action);
             continue;
         }
         let asked = match kind {
@@ -196,16 +196,16 @@ pub(super) async fn ask(
             _ => RequestedState::Consistent,
         };
         let Ok(found) = get(objects, &key, asked).await else { continue };
-        note(history, began, true, Some(What::Get { key: key.clone(), asked, found: found.clone() }));
+        note(history, began, true, Some(Action::Get { key: key.clone(), asked, found: found.clone() }));
         let began = Instant::now();
         let (base, old) = found.map_or((0, None), |(version, value)| (version, Some(value)));
         *seen = (*seen).max(base);
         let terminates = old.as_deref().is_some_and(is_terminating);
-        let (answered, what) = if base > 0 && !terminates && random.below(6) == 0 {
+        let (answered, action) = if base > 0 && !terminates && random.below(6) == 0 {
             let preconditions = Preconditions { resource_version: Some(base.to_string()), uid: None };
             let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
             let outcome = outcome(objects.api.delete(&key, &params).await.map(|_| 0));
-            (outcome != Outcome::Unknown, What::Delete { key, base, outcome })
+            (outcome != Outcome::Unknown, Action::Delete { key, base, outcome })
         } else if let Some(value) = objects.subject.next_value(&format!("{number}-{n}"), old.as_deref(), &mut random) {
             let object = objects.subject.object(&key, &value, base);
             let params = PostParams::default();
@@ -214,13 +214,13 @@ pub(super) async fn ask(
                 _ => objects.api.replace(&key, &params, &object).await,
             };
             let outcome = outcome(written.map(|object| version(&object)));
-            (outcome != Outcome::Unknown, What::Write { key, base, value, outcome })
+            (outcome != Outcome::Unknown, Action::Write { key, base, value, outcome })
         } else {
             let object = objects.subject.released(&key, old.as_deref().unwrap_or_default(), base);
             let outcome = outcome(objects.api.replace(&key, &PostParams::default(), &object).await.map(|_| 0));
-            (outcome != Outcome::Unknown, What::Release { key, base, outcome })
+            (outcome != Outcome::Unknown, Action::Release { key, base, outcome })
         };
-        note(history, began, answered, Some(what));
+        note(history, began, answered, Some(action));
     }
 }
 
@@ -238,7 +238,7 @@ async fn get(objects: &Objects, key: &str, asked: RequestedState) -> kube::Resul
 }
 
 /// `None` if there was no answer.
-async fn list(objects: &Objects, asked: RequestedState, selected: bool) -> Option<What> {
+async fn list(objects: &Objects, asked: RequestedState, selected: bool) -> Option<Action> {
     let plain = ListParams::default().labels(if selected { SHADE } else { "" });
     let mut params = match asked {
         RequestedState::Consistent => plain,
@@ -249,7 +249,7 @@ async fn list(objects: &Objects, asked: RequestedState, selected: bool) -> Optio
     };
     let mut page = objects.api.list(&params).await.ok()?;
     let version: u64 = page.metadata.resource_version.as_ref()?.parse().unwrap();
-    let mut found = Found::new();
+    let mut found = ObjectVersions::new();
     loop {
         for object in &page.items {
             let twice = found.insert(object.name_any(), objects.described(object));
@@ -260,14 +260,14 @@ async fn list(objects: &Objects, asked: RequestedState, selected: bool) -> Optio
         page = objects.api.list(&params).await.ok()?;
         assert_eq!(page.metadata.resource_version, Some(version.to_string()), "all pages are of one state");
     }
-    Some(What::List { asked, selected, version, found })
+    Some(Action::List { asked, selected, version, found })
 }
 
 /// A watch that begins with the present objects and is read for a while.
-async fn stream(objects: &Objects) -> Option<What> {
+async fn stream(objects: &Objects) -> Option<Action> {
     let params = WatchParams { timeout: Some(1), ..WatchParams::streaming_lists() };
     let mut events = objects.api.watch(&params, "").await.ok()?.boxed();
-    let (mut found, mut told, mut version) = (Found::new(), Vec::new(), None);
+    let (mut found, mut events, mut version) = (ObjectVersions::new(), Vec::new(), None);
     while let Ok(Some(event)) = events.try_next().await {
         match (event, version) {
             (WatchEvent::Bookmark(bookmark), None) => {
@@ -276,20 +276,20 @@ async fn stream(objects: &Objects) -> Option<What> {
             }
             (WatchEvent::Added(object), None) => drop(found.insert(object.name_any(), objects.described(&object))),
             (event, None) => panic!("{event:?} before the end of what there was"),
-            (event, Some(_)) => told.extend(objects.told_by(event)),
+            (event, Some(_)) => events.extend(objects.event_of(event)),
         }
-        if told.len() > 10 {
+        if events.len() > 10 {
             break;
         }
     }
-    Some(What::Stream { version: version?, found, told })
+    Some(Action::Stream { version: version?, found, events })
 }
 
-fn note(history: &History, began: Instant, answered: bool, what: Option<What>) {
-    let Some(what) = what else { return };
-    assert!(began.elapsed() < LONGEST, "{what:?} took {:?}", began.elapsed());
+fn note(history: &History, began: Instant, answered: bool, action: Option<Action>) {
+    let Some(action) = action else { return };
+    assert!(began.elapsed() < LONGEST, "{action:?} took {:?}", began.elapsed());
     let ended = answered.then(Instant::now);
-    history.lock().push(Operation { began, ended, what });
+    history.lock().push(Operation { began, ended, action });
 }
 
 /// With 404 and 409 the write had no effect; with other errors it may have had one.

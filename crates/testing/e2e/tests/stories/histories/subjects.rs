@@ -105,8 +105,8 @@ impl Subject {
         if self.has_finalizers() && value != LAST {
             // The writer's mark is dropped, because the server decides when the object is terminating.
             value = value.trim_end_matches(TERMINATING).to_owned();
-            let told: String = object.finalizers().iter().filter_map(|name| name.chars().last()).collect();
-            assert_eq!(value.split_once(FINALIZERS).map(|(_, letters)| letters), Some(told.as_str()), "{object:?}");
+            let letters: String = object.finalizers().iter().filter_map(|name| name.chars().last()).collect();
+            assert_eq!(value.split_once(FINALIZERS).map(|(_, written)| written), Some(letters.as_str()), "{object:?}");
         }
         match self {
             Self::ConfigMaps => {

@@ -206,7 +206,7 @@ async fn traffic(rig: &Rig) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_chromium), ignore = "needs chromium")]
-async fn the_page_shows_texts_as_texts() {
+async fn page_escapes_text() {
     let mut browser = Browser::start().await;
     let rig = std::sync::Arc::new(rig());
     let webhook = json!({

@@ -39,7 +39,7 @@ async fn seats(server: &Server) -> f64 {
 
 /// CVE-2019-9511, CVE-2019-9517: answers that are requested and not read, or read a byte at a time.
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_that_are_not_read() {
+async fn closes_connections_with_unread_responses() {
     let mut server = Server::start(&["--ephemeral", "--request-timeout=4s"]);
     let mut attackers = Vec::new();
     for (handshake, window) in [(nobody(&server), 0), (nobody(&server), 1), (server.admin(), 0), (server.admin(), 1)] {
@@ -88,7 +88,7 @@ async fn answers_that_are_not_read() {
 
 /// CVE-2019-9512, CVE-2019-9515, CVE-2019-9518: frames that cause work and carry no data.
 #[tokio::test(flavor = "multi_thread")]
-async fn floods_of_frames() {
+async fn closes_connections_that_flood_frames() {
     let server = Server::ephemeral();
     for (name, frame) in [
         ("pings", Frame::new(PING, 0, 0, &[0; 8])),
@@ -122,7 +122,7 @@ async fn ends(frames: &mut Frames, most: u32, piece: impl Fn(u32) -> Vec<u8>) ->
 /// CVE-2023-44487, CVE-2023-39325: streams that are opened and reset, so that there is never an answer after which the
 /// connection would be closed.
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_that_are_begun_and_reset() {
+async fn limits_rapid_resets_by_the_client() {
     let server = Server::ephemeral();
     for (handshake, most) in [(nobody(&server), 200), (server.admin(), 20_000)] {
         let mut frames = Frames::connect(server.address, &handshake, &[]).await;
@@ -138,7 +138,7 @@ async fn streams_that_are_begun_and_reset() {
 
 /// CVE-2025-8671: streams that the server resets because of the client, which do not count as client resets.
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_that_the_server_is_made_to_reset() {
+async fn limits_resets_by_the_server() {
     let server = Server::ephemeral();
     let mut frames = Frames::connect(server.address, &server.admin(), &[]).await;
     let with_too_large_a_window = |stream| {
@@ -152,7 +152,7 @@ async fn streams_that_the_server_is_made_to_reset() {
 
 /// Idle connections do not use up the descriptors that the store needs.
 #[tokio::test(flavor = "multi_thread")]
-async fn descriptors_run_out_for_nobody() {
+async fn idle_connections_do_not_exhaust_descriptors() {
     let server = Server::short_of_descriptors(128, &[]);
     let mut idle = Vec::new();
     for n in 0..300u32 {
@@ -176,7 +176,7 @@ async fn descriptors_run_out_for_nobody() {
 
 /// CVE-2022-1996: an origin with an allowed one as prefix or suffix.
 #[tokio::test(flavor = "multi_thread")]
-async fn origins_that_look_like_one() {
+async fn rejects_origins_that_extend_an_allowed_one() {
     let server = Server::start(&["--ephemeral", "--cors-allowed-origins=//good\\.example(:|$)"]);
     for (origin, allowed) in [
         ("https://good.example", true),
@@ -193,7 +193,7 @@ async fn origins_that_look_like_one() {
 
 /// Failed logins are not logged one by one, and their connections are closed.
 #[tokio::test(flavor = "multi_thread")]
-async fn failed_logins_fill_no_log() {
+async fn failed_logins_do_not_fill_the_log() {
     let rig = Rig::start(TempDir::new(), &[]);
     let handshake = nobody(&rig.server).alpn(&["http/1.1"]);
     let began = Instant::now();

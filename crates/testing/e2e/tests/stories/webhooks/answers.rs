@@ -11,7 +11,7 @@ use super::*;
 /// Each answer with its result for `failurePolicy: Fail`; with `Ignore` the request continues, unless the patch is
 /// invalid.
 #[tokio::test(flavor = "multi_thread")]
-async fn anything() {
+async fn handles_every_response_of_a_webhook() {
     let server = Server::ephemeral();
     let bomb: Vec<Value> = std::iter::once(json!({"op": "add", "path": "/data/a0", "value": "x".repeat(100_000)}))
         .chain((0..60).map(|i| json!({"op": "copy", "from": "/data", "path": format!("/data/b{i}")})))
@@ -84,7 +84,7 @@ async fn anything() {
 
 /// Connections that break before or within an answer, and an endless answer.
 #[tokio::test(flavor = "multi_thread")]
-async fn broken_connections() {
+async fn reports_broken_connections() {
     let server = Server::ephemeral();
     let half_closed = Hook::half_closed().await;
     let cut = Hook::cut().await;
@@ -115,7 +115,7 @@ async fn broken_connections() {
 
 /// A webhook's server gets a certificate of another CA: with the new bundle it is called again.
 #[tokio::test(flavor = "multi_thread")]
-async fn certificate_rotated() {
+async fn calls_a_webhook_with_a_rotated_certificate() {
     let server = Server::ephemeral();
     let (old, new) = (allowing(|_| json!({})).await, allowing(|_| json!({})).await);
     let mut at_new = webhook("rotated", &old, json!({}));
@@ -133,7 +133,7 @@ async fn certificate_rotated() {
 
 /// A restarted server becomes ready even if a webhook refuses all its own writes, so that the webhook can be removed.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_refuses_everything() {
+async fn restarts_with_a_webhook_that_denies_everything() {
     let hook = allowing(|_| json!({"allowed": false})).await;
     let mut server = Server::durable();
     let everything = json!({"rules": [{

@@ -36,7 +36,7 @@ fn widget(size: u64) -> Value {
 /// as a change. An `apiVersion` that it sets must be one of the kind's, managers that it removes are gone, and on
 /// updates it gets the object's namespace.
 #[tokio::test(flavor = "multi_thread")]
-async fn patched_beyond_the_schema() {
+async fn prunes_unknown_fields_that_webhooks_add() {
     let operations = Arc::new(Mutex::new(json!([])));
     let seen: Arc<Mutex<Vec<Value>>> = Arc::default();
     let hook = {

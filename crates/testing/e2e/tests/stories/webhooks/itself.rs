@@ -76,7 +76,7 @@ async fn define(rig: &Rig, client: &Value) {
 /// Admission and conversion webhooks of a server behind this one, by service and by URL: it sees this server as the
 /// caller, and gets no credentials of it. Other certificates are rejected, with any bundle.
 #[tokio::test(flavor = "multi_thread")]
-async fn webhooks_behind_this_server() {
+async fn calls_webhooks_behind_this_server_with_its_own_credentials() {
     let (hook, seen) = extension().await;
     let stranger = allowing(|_| panic!("nobody calls a stranger")).await;
     let rig = Rig::start(TempDir::new(), &[]);
@@ -128,7 +128,7 @@ async fn webhooks_behind_this_server() {
 /// A webhook at a path that is no webhook creates and reveals nothing: reviews are no objects of other kinds. Only the
 /// exact port, service and name are called as this server.
 #[tokio::test(flavor = "multi_thread")]
-async fn paths_that_are_no_webhooks() {
+async fn calls_to_other_paths_create_and_reveal_nothing() {
     let (hook, seen) = extension().await;
     let server = Server::ephemeral();
     let elsewhere = |client: Value| webhook("w", &hook, json!({"clientConfig": client, "timeoutSeconds": 5}));

@@ -26,7 +26,7 @@ async fn hanging() -> (Hook, Arc<AtomicUsize>) {
 /// Many optional webhooks use up a request's time: it is answered in time, with a warning. In kube-apiserver it fails
 /// (<https://issues.k8s.io/128162>).
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_ones_that_may_be_ignored() {
+async fn skips_slow_optional_webhooks_in_time() {
     let (hook, _) = hanging().await;
     let server = Server::ephemeral();
     let more = json!({"failurePolicy": "Ignore", "timeoutSeconds": 10});
@@ -45,7 +45,7 @@ async fn slow_ones_that_may_be_ignored() {
 /// Requests do not each wait for a server that does not answer: with `Ignore` it is skipped, with `Fail` they fail at
 /// once with the reason. Once it answers again, it is called again.
 #[tokio::test(flavor = "multi_thread")]
-async fn dead_ones_are_left_alone() {
+async fn opens_the_circuit_of_an_unresponsive_webhook() {
     let calls: Arc<AtomicUsize> = Arc::default();
     let alive = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let hook = {
@@ -88,7 +88,7 @@ async fn dead_ones_are_left_alone() {
 
 /// Requests that wait for a webhook delay no others, and take little memory.
 #[tokio::test(flavor = "multi_thread")]
-async fn many_wait_for_one_that_hangs() {
+async fn waiting_requests_do_not_delay_others() {
     let (hook, calls) = hanging().await;
     let server = Server::ephemeral();
     configure(&server, Kind::Validating, "v", vec![webhook("w", &hook, json!({"timeoutSeconds": 30}))]).await;

@@ -13,7 +13,7 @@ fn for_leases() -> Value {
 /// The next mutating webhook sees an object without the members that a patch removed; a validating one, and the result,
 /// have them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_removed_type() {
+async fn restores_a_type_that_a_patch_removed() {
     let remover = allowing(|_| {
         patch(&json!([{"op": "remove", "path": "/kind"}, {"op": "replace", "path": "/apiVersion", "value": ""}]))
     })
@@ -39,7 +39,7 @@ async fn a_removed_type() {
 
 /// An update that creates does so under the name in its path, whatever name or version a webhook gives to the object.
 #[tokio::test(flavor = "multi_thread")]
-async fn another_name_in_an_update_that_creates() {
+async fn creates_under_the_name_in_the_path() {
     let renamer = allowing(|request| {
         let operations = match request["object"]["metadata"]["labels"]["to"].as_str() {
             Some("generated") => json!([

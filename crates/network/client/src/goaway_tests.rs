@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::hostile::{acceptor, frame};
+use crate::hostile_tests::{acceptor, frame};
 use crate::target::Way;
 use crate::tls::{Verification, client_config};
 use crate::{Pool, SendError};
@@ -25,7 +25,7 @@ const END_HEADERS: u8 = 4;
 
 /// The way in which a connection ends with its first request.
 #[derive(Clone, Copy)]
-enum Ends {
+enum ConnectionEnd {
     /// Shuts down before it.
     Before,
     /// Announces the shutdown without a last stream, and shuts down before it.
@@ -47,7 +47,7 @@ struct Server {
 
 impl Server {
     /// Starts a server whose first connections end; those after them answer.
-    async fn start(ends: &'static [Ends]) -> Self {
+    async fn start(ends: &'static [ConnectionEnd]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
         let (connections, bodies) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::default()));
@@ -82,7 +82,7 @@ impl Server {
 async fn connection(
     acceptor: tokio_rustls::TlsAcceptor,
     tcp: TcpStream,
-    end: Option<Ends>,
+    end: Option<ConnectionEnd>,
     bodies: Arc<Mutex<Vec<Bytes>>>,
 ) -> std::io::Result<()> {
     let mut stream = acceptor.accept(tcp).await?;
@@ -99,16 +99,18 @@ async fn connection(
         let id = u32::from_be_bytes([w, x, y, z]);
         match (kind, end) {
             (SETTINGS, _) if flags == 0 => stream.write_all(&frame(SETTINGS, 1, 0, &[])).await?,
-            (HEADERS, Some(Ends::Before)) => stream.write_all(&go_away(0)).await?,
-            (HEADERS, Some(Ends::BeforeGracefully)) => {
+            (HEADERS, Some(ConnectionEnd::Before)) => stream.write_all(&go_away(0)).await?,
+            (HEADERS, Some(ConnectionEnd::BeforeGracefully)) => {
                 stream.write_all(&[go_away(u32::MAX >> 1), go_away(0)].concat()).await?;
             }
-            (HEADERS, Some(Ends::Refuses)) => stream.write_all(&frame(RST_STREAM, 0, id, &[0, 0, 0, 7])).await?,
-            (HEADERS, Some(Ends::After)) => {
+            (HEADERS, Some(ConnectionEnd::Refuses)) => {
+                stream.write_all(&frame(RST_STREAM, 0, id, &[0, 0, 0, 7])).await?
+            }
+            (HEADERS, Some(ConnectionEnd::After)) => {
                 stream.write_all(&go_away(id)).await?;
                 return stream.shutdown().await;
             }
-            (HEADERS, Some(Ends::Breaks)) => return Ok(()),
+            (HEADERS, Some(ConnectionEnd::Breaks)) => return Ok(()),
             _ => {}
         }
         if kind == DATA {
@@ -134,12 +136,12 @@ fn received() -> Body {
 }
 
 #[tokio::test]
-async fn sends_again_what_was_not_processed() {
-    let cases: [&'static [Ends]; 4] = [
-        &[Ends::Before],
-        &[Ends::BeforeGracefully],
-        &[Ends::Refuses],
-        &[Ends::Before, Ends::Refuses, Ends::BeforeGracefully, Ends::Before],
+async fn retries_requests_that_were_not_processed() {
+    let cases: [&'static [ConnectionEnd]; 4] = [
+        &[ConnectionEnd::Before],
+        &[ConnectionEnd::BeforeGracefully],
+        &[ConnectionEnd::Refuses],
+        &[ConnectionEnd::Before, ConnectionEnd::Refuses, ConnectionEnd::BeforeGracefully, ConnectionEnd::Before],
     ];
     for ends in cases {
         for method in [Method::GET, Method::POST, Method::DELETE, Method::PATCH] {
@@ -153,8 +155,8 @@ async fn sends_again_what_was_not_processed() {
 }
 
 #[tokio::test]
-async fn sends_again_only_reads_that_may_have_been_processed() {
-    for ends in [&[Ends::After][..], &[Ends::Breaks][..]] {
+async fn retries_only_reads_that_may_have_been_processed() {
+    for ends in [&[ConnectionEnd::After][..], &[ConnectionEnd::Breaks][..]] {
         let server = Server::start(ends).await;
         let error = server.send(Method::DELETE, Body::empty()).await.expect_err("no answer");
         assert!(matches!(error, SendError::Broken(_)), "{error}");
@@ -168,8 +170,8 @@ async fn sends_again_only_reads_that_may_have_been_processed() {
 }
 
 #[tokio::test]
-async fn gives_up_after_a_number_of_connections() {
-    let server = Server::start(&[Ends::Before; 20]).await;
+async fn gives_up_after_eight_connections() {
+    let server = Server::start(&[ConnectionEnd::Before; 20]).await;
     let error = server.send(Method::GET, Body::empty()).await.expect_err("no answer");
     assert!(error.to_string().contains("GOAWAY"), "{error}");
     assert_eq!(server.connections(), 8);

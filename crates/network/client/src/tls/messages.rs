@@ -16,15 +16,15 @@ const MAX_NAMES: usize = 100;
 
 /// The error for an untrusted certificate, in Go's words.
 #[derive(Debug)]
-pub(super) struct Unbelieved(pub(super) String);
+pub(super) struct VerificationError(pub(super) String);
 
-impl fmt::Display for Unbelieved {
+impl fmt::Display for VerificationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Unbelieved {}
+impl std::error::Error for VerificationError {}
 
 /// Returns the message for a failed handshake.
 #[must_use]
@@ -37,18 +37,18 @@ pub fn explain(error: &io::Error) -> String {
         };
     };
     match error {
-        Error::InvalidCertificate(CertificateError::Other(why)) if why.0.is::<Unbelieved>() => {
+        Error::InvalidCertificate(CertificateError::Other(why)) if why.0.is::<VerificationError>() => {
             format!("tls: failed to verify certificate: x509: {}", why.0)
         }
-        Error::InvalidCertificate(why) => format!("tls: failed to verify certificate: x509: {}", short_words(why)),
-        Error::AlertReceived(alert) => format!("remote error: tls: {}", alert_words(*alert)),
+        Error::InvalidCertificate(why) => format!("tls: failed to verify certificate: x509: {}", short_message(why)),
+        Error::AlertReceived(alert) => format!("remote error: tls: {}", alert_message(*alert)),
         Error::InvalidMessage(_) => "tls: first record does not look like a TLS handshake".to_owned(),
         other => format!("tls: {other}"),
     }
 }
 
 /// Returns the message for an error without the certificate, as the verifier of the system's authorities returns them.
-fn short_words(why: &CertificateError) -> String {
+fn short_message(why: &CertificateError) -> String {
     match why {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "certificate signed by unknown authority".to_owned()
@@ -66,7 +66,7 @@ fn short_words(why: &CertificateError) -> String {
 }
 
 /// Returns the message for an invalid certificate: like Go, checks the time first, then the names, then the signature.
-pub(super) fn words(
+pub(super) fn verification_message(
     certificate: &CertificateDer<'_>,
     name: &ServerName<'_>,
     now: UnixTime,
@@ -76,7 +76,7 @@ pub(super) fn words(
     let validity = parsed.validity();
     let at = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
     let limits = [validity.not_before.timestamp(), validity.not_after.timestamp()];
-    if let Some(text) = out_of_time(at, limits).or_else(|| wrong_name(&parsed, name)) {
+    if let Some(text) = outside_validity(at, limits).or_else(|| name_mismatch(&parsed, name)) {
         return text;
     }
     let unknown = "certificate signed by unknown authority";
@@ -93,15 +93,15 @@ pub(super) fn words(
             "certificate has expired or is not yet valid".to_owned()
         }
         CertificateError::ExpiredContext { time, not_after: limit } => {
-            later_or_earlier(seconds(*time), "after", seconds(*limit))
+            validity_message(seconds(*time), "after", seconds(*limit))
         }
         CertificateError::NotValidYetContext { time, not_before: limit } => {
-            later_or_earlier(seconds(*time), "before", seconds(*limit))
+            validity_message(seconds(*time), "before", seconds(*limit))
         }
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             "certificate specifies an incompatible key usage".to_owned()
         }
-        _ => match sha1_words(&parsed) {
+        _ => match sha1_message(&parsed) {
             Some(reason) => because(&reason),
             None => unknown.to_owned(),
         },
@@ -112,21 +112,21 @@ fn seconds(time: UnixTime) -> i64 {
     i64::try_from(time.as_secs()).unwrap_or(i64::MAX)
 }
 
-fn out_of_time(now: i64, [not_before, not_after]: [i64; 2]) -> Option<String> {
+fn outside_validity(now: i64, [not_before, not_after]: [i64; 2]) -> Option<String> {
     match now {
-        _ if now < not_before => Some(later_or_earlier(now, "before", not_before)),
-        _ if now > not_after => Some(later_or_earlier(now, "after", not_after)),
+        _ if now < not_before => Some(validity_message(now, "before", not_before)),
+        _ if now > not_after => Some(validity_message(now, "after", not_after)),
         _ => None,
     }
 }
 
-fn later_or_earlier(now: i64, side: &str, limit: i64) -> String {
+fn validity_message(now: i64, side: &str, limit: i64) -> String {
     let shown = |seconds: i64| Time::from_unix(seconds, 0);
     format!("certificate has expired or is not yet valid: current time {} is {side} {}", shown(now), shown(limit))
 }
 
 /// Returns the message for a certificate that is not for the name; `None` if it is.
-fn wrong_name(certificate: &X509Certificate<'_>, name: &ServerName<'_>) -> Option<String> {
+fn name_mismatch(certificate: &X509Certificate<'_>, name: &ServerName<'_>) -> Option<String> {
     let wanted = name.to_str();
     let alternatives = certificate.subject_alternative_name().ok().flatten();
     if alternatives.is_none() && common_name(certificate.subject()).is_some_and(|common| matches(&common, &wanted)) {
@@ -203,7 +203,7 @@ fn verification_error(certificate: &X509Certificate<'_>) -> &'static str {
 }
 
 /// Returns Go's message for a signature with SHA-1.
-fn sha1_words(certificate: &X509Certificate<'_>) -> Option<String> {
+fn sha1_message(certificate: &X509Certificate<'_>) -> Option<String> {
     let name = sha1_name(certificate)?;
     Some(format!("x509: cannot verify signature: insecure algorithm {name}"))
 }
@@ -217,7 +217,7 @@ pub(crate) fn sha1_name(certificate: &X509Certificate<'_>) -> Option<&'static st
     }
 }
 
-fn alert_words(alert: rustls::AlertDescription) -> String {
+fn alert_message(alert: rustls::AlertDescription) -> String {
     use rustls::AlertDescription as A;
     match alert {
         A::BadCertificate => "bad certificate".to_owned(),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn why_a_certificate_is_not_believed() {
+    fn explains_invalid_certificates_like_go() {
         const IN_2030: u64 = 1_900_000_000;
         let (unknown, bad) = (CertificateError::UnknownIssuer, CertificateError::BadSignature);
         for (common, alternatives, name, at, why, want) in [
@@ -340,7 +340,11 @@ mod tests {
         ] {
             let name = ServerName::try_from(name.to_owned()).unwrap();
             let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(at));
-            assert_eq!(words(&make(common, alternatives), &name, now, why), want, "{common} {alternatives:?}");
+            assert_eq!(
+                verification_message(&make(common, alternatives), &name, now, why),
+                want,
+                "{common} {alternatives:?}"
+            );
         }
     }
 }

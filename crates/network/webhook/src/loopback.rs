@@ -30,12 +30,12 @@ impl Itself {
     }
 
     /// Waits until another call is allowed.
-    pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+    pub(crate) async fn acquire(&self) -> Option<SemaphorePermit<'_>> {
         // The semaphore is never closed.
         self.calls.acquire().await.ok()
     }
 
-    pub(crate) fn shows(&self, certificate: &CertificateDer<'_>) -> bool {
+    pub(crate) fn is_own_certificate(&self, certificate: &CertificateDer<'_>) -> bool {
         (self.certificates.0)(certificate)
     }
 }
@@ -61,7 +61,7 @@ impl Target {
         self.service = service.or_else(|| Service::of_own_url(resolver, &self.url));
         self.dialer = resolver.dialer(self.service.is_some());
         match self.service.as_ref().and_then(Service::itself) {
-            Some(itself) => self.as_itself(itself),
+            Some(loopback) => self.into_loopback(loopback),
             None => self,
         }
     }
@@ -73,13 +73,13 @@ impl Target {
 
     /// Restricts the credential to this server: neither another server nor a proxy gets it.
     #[must_use]
-    pub fn as_itself(self, itself: Itself) -> Self {
+    pub fn into_loopback(self, loopback: Itself) -> Self {
         Self {
             authorities: None,
             insecure: false,
             identity: None,
-            credential: itself.credential.clone(),
-            own: Some(itself),
+            credential: loopback.credential.clone(),
+            own: Some(loopback),
             dialer: None,
             ..self
         }

@@ -99,7 +99,7 @@ mod tests {
     use crate::Registry;
 
     #[test]
-    fn a_reset_does_not_lose_later_counts() {
+    fn counts_after_a_reset_are_exposed() {
         let registry = Registry::new();
         let family = crate::keep(&registry, IntCounterVec::new(Opts::new("a", "A."), &["l"]).unwrap()).unwrap();
         let held = Held::default();
@@ -111,10 +111,10 @@ mod tests {
         count();
         let series = Series::new(&family, &["y"]);
         series.with(|counter| counter.inc());
-        let told = |at: usize| registry.gather()[0].get_metric()[at].get_counter().get_value();
-        assert_eq!((told(0), told(1)), (1.0, 1.0));
+        let exposed = |at: usize| registry.gather()[0].get_metric()[at].get_counter().get_value();
+        assert_eq!((exposed(0), exposed(1)), (1.0, 1.0));
         registry.reset();
         series.with(|counter| counter.inc_by(3));
-        assert_eq!(told(0), 3.0);
+        assert_eq!(exposed(0), 3.0);
     }
 }

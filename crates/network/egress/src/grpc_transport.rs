@@ -5,54 +5,54 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::paced::{self, FOR_BYTE, FOR_PIECE, PER_PAUSE, Paced, WRITTEN};
+use crate::paced::{self, CREDIT_PER_BYTE, CREDIT_PER_PAUSE, CREDIT_PER_PIECE, PacedStream, WRITTEN_PER_CREDIT};
 
 /// The most bytes that are read ahead of what they bring.
-const MOST: i64 = 1 << 20;
+const MAX_CREDIT: i64 = 1 << 20;
 
 /// The bytes that may still be read at once.
 #[derive(Clone)]
-pub(crate) struct Allowance(Arc<AtomicI64>);
+pub(crate) struct GrpcAllowance(Arc<AtomicI64>);
 
 /// A transport with an allowance.
-pub(crate) type Bounded<S> = Paced<S, Allowance>;
+pub(crate) type GrpcTransport<S> = PacedStream<S, GrpcAllowance>;
 
-impl Allowance {
+impl GrpcAllowance {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(AtomicI64::new(MOST)))
+        Self(Arc::new(AtomicI64::new(MAX_CREDIT)))
     }
 
     /// Data of this size has arrived.
     pub(crate) fn delivered(&self, bytes: usize) {
-        self.add((bytes as u64).saturating_mul(FOR_BYTE).saturating_add(FOR_PIECE));
+        self.add((bytes as u64).saturating_mul(CREDIT_PER_BYTE).saturating_add(CREDIT_PER_PIECE));
     }
 
     fn add(&self, bytes: u64) {
-        self.change(i64::try_from(bytes).unwrap_or(MOST));
+        self.change(i64::try_from(bytes).unwrap_or(MAX_CREDIT));
     }
 
     fn change(&self, bytes: i64) {
-        let more = |left: i64| Some(left.saturating_add(bytes).min(MOST));
+        let more = |left: i64| Some(left.saturating_add(bytes).min(MAX_CREDIT));
         // The update never fails.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 }
 
-impl paced::Allowance for Allowance {
+impl paced::Allowance for GrpcAllowance {
     fn is_exceeded(&self) -> io::Result<bool> {
         Ok(self.0.load(Ordering::Relaxed) <= 0)
     }
 
     fn after_pause(&self) {
-        self.add(PER_PAUSE);
+        self.add(CREDIT_PER_PAUSE);
     }
 
     fn note_read(&self, bytes: usize) {
-        self.change(-i64::try_from(bytes).unwrap_or(MOST));
+        self.change(-i64::try_from(bytes).unwrap_or(MAX_CREDIT));
     }
 
     fn note_written(&self, bytes: usize) {
-        self.add(bytes as u64 / WRITTEN);
+        self.add(bytes as u64 / WRITTEN_PER_CREDIT);
     }
 }
 
@@ -71,10 +71,10 @@ mod tests {
     async fn read_in_a_second(data: usize) -> i64 {
         let (near, mut far) = duplex(64 << 10);
         let flood = tokio::spawn(async move { while far.write_all(&[0; 8 << 10]).await.is_ok() {} });
-        let allowance = Allowance::new();
-        let mut near = Bounded::new(near, allowance.clone());
+        let allowance = GrpcAllowance::new();
+        let mut near = GrpcTransport::new(near, allowance.clone());
         let (began, mut read, mut piece) = (Instant::now(), 0, vec![0; 8 << 10]);
-        while began.elapsed() < Duration::from_secs(1) && read < 16 * MOST {
+        while began.elapsed() < Duration::from_secs(1) && read < 16 * MAX_CREDIT {
             read += near.read(&mut piece).await.expect("no end") as i64;
             if data > 0 {
                 allowance.delivered(data);
@@ -85,17 +85,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_brings_nothing_is_read_slowly() {
+    async fn throttles_reads_without_data() {
         let slow = read_in_a_second(0).await;
-        assert!((MOST..2 * MOST).contains(&slow), "{slow}");
-        assert!(read_in_a_second(8 << 10).await >= 16 * MOST);
+        assert!((MAX_CREDIT..2 * MAX_CREDIT).contains(&slow), "{slow}");
+        assert!(read_in_a_second(8 << 10).await >= 16 * MAX_CREDIT);
     }
 
     #[tokio::test]
-    async fn others_have_their_turn() {
+    async fn yields_to_other_tasks_after_a_turn() {
         let (near, mut far) = duplex(1 << 20);
         far.write_all(&vec![0; 1 << 20]).await.expect("room");
-        let mut near = Bounded::new(near, Allowance::new());
+        let mut near = GrpcTransport::new(near, GrpcAllowance::new());
         let mut turns = 0;
         let mut piece = vec![0; 1 << 10];
         let mut left = 1 << 20;
@@ -113,7 +113,7 @@ mod tests {
     }
 
     /// Polls once; returns true if something was read.
-    async fn poll_once(near: &mut Bounded<tokio::io::DuplexStream>, buf: &mut ReadBuf<'_>) -> bool {
+    async fn poll_once(near: &mut GrpcTransport<tokio::io::DuplexStream>, buf: &mut ReadBuf<'_>) -> bool {
         std::future::poll_fn(|cx| Poll::Ready(Pin::new(&mut *near).poll_read(cx, buf).is_ready())).await
     }
 }

@@ -127,7 +127,7 @@ fn root(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 #[tokio::test]
-async fn endless_answers_end() {
+async fn limits_endless_responses() {
     for (name, begin, pattern, most, want) in endless() {
         let target = server(begin, pattern, None).await;
         let connected = target.dial().await.expect("a connection");
@@ -149,7 +149,7 @@ async fn endless_answers_end() {
 }
 
 #[tokio::test]
-async fn endless_answers_over_tls_end() {
+async fn limits_endless_responses_over_tls() {
     for (name, begin, pattern, _, _) in endless() {
         let target = server(begin, pattern, Some(b"http/1.1")).await;
         let pool = Pool::new(target.tls.clone().expect("TLS"), "localhost".to_owned(), Way::default());
@@ -213,7 +213,7 @@ async fn within_a_second<T>(work: impl Future<Output = T>) -> Option<T> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn floods_of_frames_are_read_slowly() {
+async fn throttles_floods_of_frames() {
     const MOST: u64 = MAX_HEAD_BYTES as u64 + (1 << 20);
     let ping = frame(6, 0, 0, &[0; 8]).repeat(100);
     let pong = frame(6, 1, 0, &[0; 8]).repeat(100);
@@ -245,7 +245,7 @@ async fn floods_of_frames_are_read_slowly() {
 }
 
 #[tokio::test]
-async fn refused_answers_name_the_limit() {
+async fn errors_name_the_exceeded_limit() {
     let target = server(b"", b"HTTP/1.1 102 Processing\r\n\r\n".to_vec(), None).await;
     let error = exchange::send(&target, get()).await.err().expect("no answer");
     assert_eq!(error.to_string(), "net/http: server response headers exceeded 1048576 bytes; aborted");

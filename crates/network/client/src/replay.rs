@@ -14,7 +14,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use parking_lot::Mutex;
 
 /// The most bytes of a body that are kept while it is received. Complete bodies are shared, not copied.
-const MAX_KEPT: usize = 64 << 10;
+const MAX_BUFFERED: usize = 64 << 10;
 
 /// Reports whether an error says that the server did not process the request.
 pub fn is_unprocessed(error: &(dyn Error + 'static)) -> bool {
@@ -31,7 +31,7 @@ pub fn is_unprocessed(error: &(dyn Error + 'static)) -> bool {
 }
 
 /// A request of which copies are sent.
-pub(crate) struct Resend {
+pub(crate) struct ReplayRequest {
     head: request::Parts,
     body: Source,
 }
@@ -40,11 +40,11 @@ enum Source {
     /// A complete body.
     Complete(Pieces),
     /// A body that is being received.
-    Received(Arc<Mutex<Received>>),
+    Streaming(Arc<Mutex<ReplayBuffer>>),
 }
 
 /// A body that is being received, and what was sent of it so far.
-struct Received {
+struct ReplayBuffer {
     rest: Body,
     sent: Vec<Pieces>,
     sent_bytes: usize,
@@ -53,27 +53,28 @@ struct Received {
     /// Counts the copies. Only the last one may receive.
     copies: usize,
     /// False once a part was not kept.
-    is_kept: bool,
+    is_replayable: bool,
 }
 
-/// One copy of a [`Received`] body.
-struct Copy {
-    body: Arc<Mutex<Received>>,
+/// One copy of a [`ReplayBuffer`] body.
+struct ReplayBody {
+    body: Arc<Mutex<ReplayBuffer>>,
     number: usize,
     /// The number of parts that were already passed on, and of their bytes.
     at: usize,
     bytes: u64,
 }
 
-impl Resend {
+impl ReplayRequest {
     pub(crate) fn new(request: Request<Body>) -> Self {
         let (head, body) = request.into_parts();
         let body = match body.whole() {
             Some(bytes) => Source::Complete(Pieces::from(bytes)),
             None => {
                 let size = body.size_hint();
-                let received = Received { rest: body, sent: Vec::new(), sent_bytes: 0, size, copies: 0, is_kept: true };
-                Source::Received(Arc::new(Mutex::new(received)))
+                let received =
+                    ReplayBuffer { rest: body, sent: Vec::new(), sent_bytes: 0, size, copies: 0, is_replayable: true };
+                Source::Streaming(Arc::new(Mutex::new(received)))
             }
         };
         Self { head, body }
@@ -84,7 +85,7 @@ impl Resend {
     }
 
     /// Reports whether the request has no body.
-    pub(crate) fn is_bare(&self) -> bool {
+    pub(crate) fn has_no_body(&self) -> bool {
         matches!(&self.body, Source::Complete(pieces) if pieces.is_empty())
     }
 
@@ -92,15 +93,15 @@ impl Resend {
     pub(crate) fn copy(&self) -> Option<Request<Body>> {
         let body = match &self.body {
             Source::Complete(pieces) => Body::pieces(pieces.clone()),
-            Source::Received(received) => {
+            Source::Streaming(received) => {
                 let mut locked = received.lock();
-                if !locked.is_kept {
+                if !locked.is_replayable {
                     return None;
                 }
                 locked.copies += 1;
                 let number = locked.copies;
                 drop(locked);
-                Body::new(Copy { body: received.clone(), number, at: 0, bytes: 0 })
+                Body::new(ReplayBody { body: received.clone(), number, at: 0, bytes: 0 })
             }
         };
         let mut request = Request::new(body);
@@ -111,18 +112,18 @@ impl Resend {
     }
 }
 
-impl Received {
+impl ReplayBuffer {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Pieces>, BoxError>>> {
         let polled = Pin::new(&mut self.rest).poll_frame(cx);
         if let Poll::Ready(Some(received)) = &polled {
             match received.as_ref().ok().and_then(Frame::data_ref) {
-                Some(data) if self.is_kept && self.sent_bytes + data.len() <= MAX_KEPT => {
+                Some(data) if self.is_replayable && self.sent_bytes + data.len() <= MAX_BUFFERED => {
                     self.sent_bytes += data.len();
                     self.sent.push(data.clone());
                 }
                 // Also after trailers and errors.
                 _ => {
-                    self.is_kept = false;
+                    self.is_replayable = false;
                     self.sent = Vec::new();
                 }
             }
@@ -131,7 +132,7 @@ impl Received {
     }
 }
 
-impl HttpBody for Copy {
+impl HttpBody for ReplayBody {
     type Data = Pieces;
     type Error = BoxError;
 
@@ -172,9 +173,9 @@ mod tests {
 
     use super::*;
 
-    fn received(parts: &[&[u8]]) -> Resend {
+    fn received(parts: &[&[u8]]) -> ReplayRequest {
         let parts: Vec<_> = parts.iter().map(|part| Ok::<_, BoxError>(Bytes::copy_from_slice(part))).collect();
-        Resend::new(Request::new(Body::stream(futures::stream::iter(parts))))
+        ReplayRequest::new(Request::new(Body::stream(futures::stream::iter(parts))))
     }
 
     async fn next(body: &mut Body) -> Result<Bytes, String> {
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn copies_repeat_what_was_sent_and_go_on() {
+    async fn replays_the_bytes_sent_so_far_and_continues() {
         let request = received(&[b"ab", b"c", b"de"]);
         let mut first = request.copy().expect("a copy").into_body();
         assert_eq!(next(&mut first).await, Ok(Bytes::from("ab")));
@@ -197,23 +198,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn complete_bodies_are_shared() {
-        let request = Resend::new(Request::new(Body::full(vec![b'x'; MAX_KEPT * 2])));
+    async fn replays_complete_bodies_without_a_limit() {
+        let request = ReplayRequest::new(Request::new(Body::full(vec![b'x'; MAX_BUFFERED * 2])));
         for _ in 0..3 {
-            let copy = request.copy().expect("a copy").into_body().read(MAX_KEPT * 2).await.expect("a body");
-            assert_eq!(copy.len(), MAX_KEPT * 2);
+            let copy = request.copy().expect("a copy").into_body().read(MAX_BUFFERED * 2).await.expect("a body");
+            assert_eq!(copy.len(), MAX_BUFFERED * 2);
         }
-        assert!(!request.is_bare() && Resend::new(Request::new(Body::empty())).is_bare());
+        assert!(!request.has_no_body() && ReplayRequest::new(Request::new(Body::empty())).has_no_body());
     }
 
     #[tokio::test]
-    async fn large_bodies_are_sent_once() {
-        let large = vec![b'x'; MAX_KEPT];
+    async fn does_not_replay_bodies_beyond_the_buffer() {
+        let large = vec![b'x'; MAX_BUFFERED];
         let request = received(&[&large, b"y", b"z"]);
         let mut first = request.copy().expect("a copy").into_body();
-        assert_eq!(next(&mut first).await.map(|part| part.len()), Ok(MAX_KEPT));
+        assert_eq!(next(&mut first).await.map(|part| part.len()), Ok(MAX_BUFFERED));
         let mut second = request.copy().expect("a copy").into_body();
-        assert_eq!(next(&mut second).await.map(|part| part.len()), Ok(MAX_KEPT));
+        assert_eq!(next(&mut second).await.map(|part| part.len()), Ok(MAX_BUFFERED));
         assert_eq!(next(&mut second).await, Ok(Bytes::from("y")));
         assert!(request.copy().is_none());
         assert_eq!(next(&mut second).await, Ok(Bytes::from("z")));

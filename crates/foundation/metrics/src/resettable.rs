@@ -11,42 +11,42 @@ use prometheus::proto::{Bucket, Counter, Histogram, Metric, MetricFamily, Metric
 use crate::Family;
 
 /// A collector of which a reset forgets counters and histograms with labels. Gauges are what they are.
-pub(crate) struct Rebased<C> {
+pub(crate) struct ResettableCollector<C> {
     inner: Arc<C>,
-    bases: Arc<Mutex<HashMap<String, Bases>>>,
+    baselines: Arc<Mutex<HashMap<String, Baselines>>>,
 }
 
 /// The metrics of a family at the last reset, by their label values.
-type Bases = HashMap<Vec<String>, Metric>;
+type Baselines = HashMap<Vec<String>, Metric>;
 
-impl<C> Rebased<C> {
+impl<C> ResettableCollector<C> {
     pub(crate) fn new(inner: C) -> Self {
-        Self { inner: Arc::new(inner), bases: Arc::default() }
+        Self { inner: Arc::new(inner), baselines: Arc::default() }
     }
 }
 
-impl<C> Clone for Rebased<C> {
+impl<C> Clone for ResettableCollector<C> {
     fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner), bases: Arc::clone(&self.bases) }
+        Self { inner: Arc::clone(&self.inner), baselines: Arc::clone(&self.baselines) }
     }
 }
 
-impl<C: Collector + 'static> Collector for Rebased<C> {
+impl<C: Collector + 'static> Collector for ResettableCollector<C> {
     fn desc(&self) -> Vec<&Desc> {
         self.inner.desc()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         let mut families = self.inner.collect();
-        let bases = self.bases.lock();
-        if bases.is_empty() {
+        let baselines = self.baselines.lock();
+        if baselines.is_empty() {
             return families;
         }
         for family in &mut families {
-            if let Some(bases) = bases.get(family.name()) {
+            if let Some(baselines) = baselines.get(family.name()) {
                 let kind = family.get_field_type();
                 let metrics = family.take_metric().into_iter();
-                family.set_metric(metrics.filter_map(|metric| since(metric, bases, kind)).collect());
+                family.set_metric(metrics.filter_map(|metric| since(metric, baselines, kind)).collect());
             }
         }
         families.retain(|family| !family.get_metric().is_empty());
@@ -54,18 +54,18 @@ impl<C: Collector + 'static> Collector for Rebased<C> {
     }
 }
 
-impl<C: Collector + 'static> Family for Rebased<C> {
+impl<C: Collector + 'static> Family for ResettableCollector<C> {
     fn reset(&self) {
         let counted = self.inner.collect().into_iter().filter(|family| {
             let kind = family.get_field_type();
             matches!(kind, MetricType::COUNTER | MetricType::HISTOGRAM)
         });
-        let bases = counted.map(|mut family| {
+        let baselines = counted.map(|mut family| {
             let metrics = family.take_metric().into_iter().filter(|metric| !metric.get_label().is_empty());
             (family.name().to_owned(), metrics.map(|metric| (values(&metric), metric)).collect())
         });
-        let bases = bases.collect();
-        *self.bases.lock() = bases;
+        let baselines = baselines.collect();
+        *self.baselines.lock() = baselines;
     }
 }
 
@@ -74,16 +74,16 @@ fn values(metric: &Metric) -> Vec<String> {
 }
 
 /// Returns what was counted since the base; `None` if that is nothing.
-fn since(mut metric: Metric, bases: &Bases, kind: MetricType) -> Option<Metric> {
-    let Some(base) = bases.get(&values(&metric)) else { return Some(metric) };
+fn since(mut metric: Metric, baselines: &Baselines, kind: MetricType) -> Option<Metric> {
+    let Some(baseline) = baselines.get(&values(&metric)) else { return Some(metric) };
     if kind == MetricType::COUNTER {
-        let more = metric.get_counter().get_value() - base.get_counter().get_value();
+        let more = metric.get_counter().get_value() - baseline.get_counter().get_value();
         let mut counter = Counter::default();
         counter.set_value(more);
         metric.set_counter(counter);
         return (more > 0.0).then_some(metric);
     }
-    let (all, before) = (metric.get_histogram(), base.get_histogram());
+    let (all, before) = (metric.get_histogram(), baseline.get_histogram());
     let count = all.get_sample_count().saturating_sub(before.get_sample_count());
     let mut histogram = Histogram::default();
     histogram.set_sample_count(count);
@@ -106,13 +106,13 @@ mod tests {
     use super::*;
     use crate::{HistogramVec, Registry, text};
 
-    struct Elsewhere {
+    struct ExternalCollector {
         counters: IntCounterVec,
         took: HistogramVec,
         level: IntGauge,
     }
 
-    impl Collector for Elsewhere {
+    impl Collector for ExternalCollector {
         fn desc(&self) -> Vec<&Desc> {
             [self.counters.desc(), self.took.desc(), self.level.desc()].concat()
         }
@@ -123,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn counts_since_the_reset() {
+    fn subtracts_counts_before_the_reset() {
         let counters = IntCounterVec::new(Opts::new("a", "A."), &["l"]).unwrap();
         let took = HistogramVec::new(HistogramOpts::new("b", "B.").buckets(vec![1.0]), &["l"]).unwrap();
         let level = IntGauge::new("c", "C.").unwrap();
         let registry = Registry::new();
-        let elsewhere = Elsewhere { counters: counters.clone(), took: took.clone(), level: level.clone() };
-        registry.register_counting(elsewhere).unwrap();
-        let told = || {
+        let external = ExternalCollector { counters: counters.clone(), took: took.clone(), level: level.clone() };
+        registry.register_counting(external).unwrap();
+        let exposed = || {
             let text = text(&registry.gather());
             text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
         };
@@ -140,11 +140,11 @@ mod tests {
             level.set(7);
         };
         count();
-        let once = told();
+        let once = exposed();
         assert_eq!(once[0], "a{l=\"x\"} 2");
         registry.reset();
-        assert_eq!(told(), ["c 7"]);
+        assert_eq!(exposed(), ["c 7"]);
         count();
-        assert_eq!(told(), once);
+        assert_eq!(exposed(), once);
     }
 }

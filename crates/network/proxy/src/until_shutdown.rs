@@ -17,24 +17,24 @@ pub enum Broken {
 
 /// The same body, which ends as soon as the server stops.
 pub fn until_stopped(body: Body, shutdown: &Shutdown, broken: Broken) -> Body {
-    let stopped = Box::pin(shutdown.fired());
-    Body::new(Ending { body, stopped, broken, ended: false })
+    let shutdown = Box::pin(shutdown.fired());
+    Body::new(UntilShutdown { body, shutdown, broken, ended: false })
 }
 
-struct Ending {
+struct UntilShutdown {
     body: Body,
-    stopped: BoxFuture<'static, ()>,
+    shutdown: BoxFuture<'static, ()>,
     broken: Broken,
     ended: bool,
 }
 
-impl HttpBody for Ending {
+impl HttpBody for UntilShutdown {
     type Data = Pieces;
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Pieces>, BoxError>>> {
         let this = &mut *self;
-        if this.ended || this.stopped.as_mut().poll(cx).is_ready() {
+        if this.ended || this.shutdown.as_mut().poll(cx).is_ready() {
             this.ended = true;
             return Poll::Ready(None);
         }

@@ -34,11 +34,11 @@ pub(crate) enum Content {
     Ignored,
 }
 
-pub(super) struct Pieces<S> {
+pub(super) struct MessageSplitter<S> {
     stream: S,
     content: Content,
     /// The longest frame that the client may send.
-    most: u64,
+    max_frame: u64,
     part: Part,
     /// The type of the message of which a fragment was read, but not the last one.
     open: Option<u8>,
@@ -53,7 +53,7 @@ enum Part {
     /// The head, of which these bytes were read.
     Head(Vec<u8>),
     /// The rest of a frame that is passed on.
-    Same(u64),
+    Unchanged(u64),
     /// The payload of a frame that is passed on in pieces.
     Payload(Payload),
 }
@@ -92,10 +92,10 @@ impl Head {
     }
 }
 
-impl<S> Pieces<S> {
-    pub(super) fn new(stream: S, content: Content, most: usize) -> Self {
+impl<S> MessageSplitter<S> {
+    pub(super) fn new(stream: S, content: Content, max_frame: usize) -> Self {
         let part = Part::Head(Vec::new());
-        Self { stream, content, most: most as u64, part, open: None, channel: None, ready: BytesMut::new() }
+        Self { stream, content, max_frame: max_frame as u64, part, open: None, channel: None, ready: BytesMut::new() }
     }
 
     /// Takes bytes of the client.
@@ -109,7 +109,7 @@ impl<S> Pieces<S> {
                         self.part = self.begin(&parsed, head);
                     }
                 }
-                Part::Same(left) => {
+                Part::Unchanged(left) => {
                     let taken = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
                     self.ready.put_slice(&bytes[..taken]);
                     bytes.advance(taken);
@@ -125,7 +125,7 @@ impl<S> Pieces<S> {
                     payload.at += taken as u64;
                     payload.left -= taken as u64;
                     let opcode = payload.opcode;
-                    self.pass_on(opcode, &mut piece);
+                    self.emit(opcode, &mut piece);
                 }
             }
             self.end();
@@ -136,24 +136,24 @@ impl<S> Pieces<S> {
     fn begin(&mut self, head: &Head, mut bytes: Vec<u8>) -> Part {
         let opcode = head.first & OPCODE;
         let is_last = head.first & FIN != 0;
-        let is_plain = head.first & !(FIN | OPCODE) == 0 && opcode <= BINARY && head.length <= self.most;
+        let is_plain = head.first & !(FIN | OPCODE) == 0 && opcode <= BINARY && head.length <= self.max_frame;
         let (Some(mask), true) = (head.mask, is_plain) else {
             // The library answers control frames and errors.
             self.ready.put_slice(&bytes);
-            return Part::Same(head.length);
+            return Part::Unchanged(head.length);
         };
         let opcode = match (self.open, opcode) {
             (Some(open), CONTINUATION) => open,
             (None, TEXT | BINARY) if !is_last || head.length > PIECE as u64 => opcode,
             (None, _) => {
                 self.ready.put_slice(&bytes);
-                return Part::Same(head.length);
+                return Part::Unchanged(head.length);
             }
             (Some(_), _) => {
                 // A message within another one is as wrong as the rest of none.
                 bytes[0] &= !OPCODE;
                 self.ready.put_slice(&bytes);
-                return Part::Same(head.length);
+                return Part::Unchanged(head.length);
             }
         };
         Part::Payload(Payload { opcode, is_last, mask, at: 0, left: head.length })
@@ -162,7 +162,7 @@ impl<S> Pieces<S> {
     /// Begins the next frame if this one has ended.
     fn end(&mut self) {
         match &self.part {
-            Part::Same(0) => {}
+            Part::Unchanged(0) => {}
             Part::Payload(Payload { left: 0, is_last, opcode, .. }) => {
                 self.open = (!is_last).then_some(*opcode);
                 if *is_last {
@@ -175,7 +175,7 @@ impl<S> Pieces<S> {
     }
 
     /// Makes a message of a piece.
-    fn pass_on(&mut self, opcode: u8, piece: &mut Vec<u8>) {
+    fn emit(&mut self, opcode: u8, piece: &mut Vec<u8>) {
         let opcode = match self.content {
             Content::Ignored => return,
             Content::Bytes => opcode,
@@ -203,7 +203,7 @@ impl<S> Pieces<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Pieces<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for MessageSplitter<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         while this.ready.is_empty() {
@@ -222,7 +222,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Pieces<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Pieces<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for MessageSplitter<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
@@ -262,7 +262,7 @@ mod tests {
 
     /// Sends frames in slices; returns the type and the payload of those that arrive, and the most bytes held.
     fn through(content: Content, sent: &[u8], slice: usize) -> (Vec<(u8, Vec<u8>)>, usize) {
-        let mut pieces = Pieces::new(tokio::io::empty(), content, 1 << 20);
+        let mut pieces = MessageSplitter::new(tokio::io::empty(), content, 1 << 20);
         let (mut got, mut most) = (BytesMut::new(), 0);
         for slice in sent.chunks(slice) {
             pieces.take(slice);
@@ -288,14 +288,14 @@ mod tests {
     }
 
     #[test]
-    fn short_messages_are_unchanged() {
+    fn passes_short_messages_through() {
         let close = [0x88, 0x80, 0, 0, 0, 0];
         let sent =
             [frame(FIN | BINARY, b"\x00hello"), frame(FIN | TEXT, b"text"), frame(0x89, b"ping"), close.to_vec()];
         let sent = sent.concat();
         for content in [Content::Channels, Content::Bytes, Content::Ignored] {
             for slice in [1, 3, sent.len()] {
-                let mut pieces = Pieces::new(tokio::io::empty(), content, 1 << 20);
+                let mut pieces = MessageSplitter::new(tokio::io::empty(), content, 1 << 20);
                 sent.chunks(slice).for_each(|slice| pieces.take(slice));
                 assert_eq!(pieces.ready, sent, "{content:?} {slice}");
             }
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn long_messages_arrive_in_pieces() {
+    fn splits_long_messages() {
         let payload: Vec<u8> = std::iter::once(7).chain((0..200_000u32).map(|n| (n % 251) as u8)).collect();
         let whole = frame(FIN | BINARY, &payload);
         let fragments = [
@@ -336,17 +336,17 @@ mod tests {
 
     /// Frames that break the protocol are left to the library, which ends the connection.
     #[test]
-    fn errors_are_passed_on() {
+    fn passes_protocol_errors_through() {
         let unmasked = [FIN | BINARY, 1, 7].to_vec();
         let reserved = frame(FIN | 0x40 | BINARY, b"x");
         let stray = frame(FIN | CONTINUATION, b"x");
         for sent in [unmasked, reserved, stray, frame(FIN | 3, b"x")] {
-            let mut pieces = Pieces::new(tokio::io::empty(), Content::Channels, 1 << 20);
+            let mut pieces = MessageSplitter::new(tokio::io::empty(), Content::Channels, 1 << 20);
             pieces.take(&sent);
             assert_eq!(pieces.ready, sent);
         }
         // Only the head of a frame above the limit.
-        let mut pieces = Pieces::new(tokio::io::empty(), Content::Channels, 1 << 20);
+        let mut pieces = MessageSplitter::new(tokio::io::empty(), Content::Channels, 1 << 20);
         let long = [&[FIN | BINARY, 0xff][..], &(2u64 << 20).to_be_bytes(), &[0; 4]].concat();
         pieces.take(&long);
         assert_eq!(pieces.ready, long);
@@ -356,14 +356,14 @@ mod tests {
     }
 
     #[test]
-    fn announced_bytes_take_no_memory() {
+    fn does_not_reserve_memory_for_announced_lengths() {
         for (first, length) in [(FIN | BINARY, 1u64 << 20), (BINARY, 1 << 20), (FIN | BINARY, u64::MAX)] {
-            let mut pieces = Pieces::new(tokio::io::empty(), Content::Channels, 1 << 20);
+            let mut pieces = MessageSplitter::new(tokio::io::empty(), Content::Channels, 1 << 20);
             pieces.take(&[&[first, 0xff][..], &length.to_be_bytes(), &[0; 4]].concat());
             assert!(pieces.ready.capacity() < 1024);
         }
         // Fragments without end.
-        let mut pieces = Pieces::new(tokio::io::empty(), Content::Ignored, 1 << 20);
+        let mut pieces = MessageSplitter::new(tokio::io::empty(), Content::Ignored, 1 << 20);
         pieces.take(&frame(BINARY, b"x"));
         (0..10_000).for_each(|_| pieces.take(&frame(CONTINUATION, &[0; 1000])));
         assert!(pieces.ready.capacity() < 1024);

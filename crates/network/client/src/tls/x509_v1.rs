@@ -127,7 +127,7 @@ mod tests {
 
     /// A handshake is verified with the key of the certificate.
     #[test]
-    fn signatures_of_handshakes() {
+    fn verifies_handshake_signatures_with_the_certificate_key() {
         const KEY: &str = include_str!("../../test_data/first_version/user.key");
         let provider = ring::default_provider();
         let key = rustls_pki_types::PrivateKeyDer::from_pem_slice(KEY.as_bytes()).unwrap();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_signed() {
+    fn accepts_only_certificates_signed_by_an_authority() {
         let read = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
         let (authority, user) = (read(AUTHORITY), read(USER));
         assert!(key_of_first_version(&user).is_some() && key_of_first_version(&authority).is_none());

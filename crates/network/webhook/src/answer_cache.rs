@@ -8,47 +8,47 @@ use parking_lot::Mutex;
 
 /// A cache of answers, by the bytes of the request.
 pub struct Answers<T> {
-    most: usize,
-    kept: Mutex<Kept<T>>,
+    capacity: usize,
+    state: Mutex<CacheState<T>>,
 }
 
-struct Kept<T> {
-    by_question: HashMap<Bytes, Answer<T>>,
+struct CacheState<T> {
+    by_request: HashMap<Bytes, Answer<T>>,
     /// Oldest first; a repeated question is added again, with a newer number.
     order: VecDeque<(u64, Bytes)>,
     number: u64,
 }
 
 struct Answer<T> {
-    said: T,
-    until: Instant,
+    value: T,
+    expires: Instant,
     number: u64,
 }
 
 impl<T: Clone> Answers<T> {
     /// Creates a cache with at most this number of answers.
-    pub fn new(most: usize) -> Self {
-        let kept = Kept { by_question: HashMap::new(), order: VecDeque::new(), number: 0 };
-        Self { most, kept: Mutex::new(kept) }
+    pub fn new(capacity: usize) -> Self {
+        let state = CacheState { by_request: HashMap::new(), order: VecDeque::new(), number: 0 };
+        Self { capacity, state: Mutex::new(state) }
     }
 
-    pub fn get(&self, question: &[u8]) -> Option<T> {
-        let kept = self.kept.lock();
-        let answer = kept.by_question.get(question)?;
-        (Instant::now() < answer.until).then(|| answer.said.clone())
+    pub fn get(&self, request: &[u8]) -> Option<T> {
+        let state = self.state.lock();
+        let answer = state.by_request.get(request)?;
+        (Instant::now() < answer.expires).then(|| answer.value.clone())
     }
 
-    pub fn put(&self, question: Bytes, said: T, ttl: Duration) {
-        let mut kept = self.kept.lock();
-        let kept = &mut *kept;
-        kept.number += 1;
-        let answer = Answer { said, until: Instant::now() + ttl, number: kept.number };
-        kept.by_question.insert(question.clone(), answer);
-        kept.order.push_back((kept.number, question));
-        while kept.order.len() > self.most {
-            let Some((number, oldest)) = kept.order.pop_front() else { return };
-            if kept.by_question.get(&oldest).is_some_and(|answer| answer.number == number) {
-                kept.by_question.remove(&oldest);
+    pub fn put(&self, request: Bytes, value: T, ttl: Duration) {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        state.number += 1;
+        let answer = Answer { value, expires: Instant::now() + ttl, number: state.number };
+        state.by_request.insert(request.clone(), answer);
+        state.order.push_back((state.number, request));
+        while state.order.len() > self.capacity {
+            let Some((number, oldest)) = state.order.pop_front() else { return };
+            if state.by_request.get(&oldest).is_some_and(|answer| answer.number == number) {
+                state.by_request.remove(&oldest);
             }
         }
     }
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept() {
+    fn evicts_the_oldest_answers_and_ignores_expired_ones() {
         const MOST: usize = 100;
         let answers = Answers::new(MOST);
         let hour = Duration::from_secs(3600);
@@ -76,7 +76,7 @@ mod tests {
         }
         assert_eq!(answers.get(b"0"), Some("no"));
         assert!(answers.get(b"1").is_none() && answers.get(b"3").is_some());
-        let kept = answers.kept.lock();
-        assert!(kept.by_question.len() <= MOST && kept.order.len() <= MOST);
+        let state = answers.state.lock();
+        assert!(state.by_request.len() <= MOST && state.order.len() <= MOST);
     }
 }
