@@ -5,6 +5,7 @@ mod compare;
 mod dependencies;
 mod dist;
 mod envtest;
+mod gates;
 mod gzip;
 mod import_api;
 mod manual;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         .subcommand(dependencies::command())
         .subcommand(dist::command())
         .subcommand(envtest::command())
+        .subcommand(gates::command())
         .subcommand(import_api::command())
         .subcommand(manual::command())
         .subcommand(mutants::command())
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Some(("dependencies", _)) => dependencies::run(),
         Some(("dist", matches)) => dist::run(matches),
         Some(("envtest", matches)) => envtest::run(matches),
+        Some(("feature-gates", _)) => gates::run(),
         Some(("import-api", matches)) => import_api::run(matches),
         Some(("manual", _)) => manual::run(),
         Some(("mutants", matches)) => mutants::run(matches),
