@@ -25,6 +25,8 @@ version. To see the gates of a running server, read its metric:
 const EFFECTIVE: &str = "\
 ## Gates with an effect
 
+*Keeps* a field means that the server drops it from requests when the gate is off.
+
 ";
 
 const WITHOUT: &str = "\
