@@ -15,6 +15,7 @@ mod placement;
 mod process;
 mod profile;
 mod release;
+mod results;
 mod started;
 mod training;
 
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         .subcommand(mutants::command())
         .subcommand(profile::command())
         .subcommand(release::command())
+        .subcommand(results::command())
         .get_matches();
     let outcome = match matches.subcommand() {
         Some(("book", _)) => book::run(),
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Some(("mutants", matches)) => mutants::run(matches),
         Some(("profile", matches)) => profile::run(matches),
         Some(("release", matches)) => release::run(matches),
+        Some(("results", _)) => results::run(),
         _ => unreachable!("clap knows no other subcommand"),
     };
     match outcome {
