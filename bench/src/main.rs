@@ -87,14 +87,18 @@ fn report(table: &str, scale: f64) -> String {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let part = if scale < 1.0 { format!(" Scaled down to {scale}: these are no measurements.") } else { String::new() };
     let build = match std::env::var("BINNACLE_KUBE_APISERVER") {
-        Ok(program) if program == "target/pgo/kube-apiserver" => "what `cargo xtask release` builds was measured",
-        Ok(_) => "another build was measured than cargo makes",
-        Err(_) => "what `cargo build --release` builds was measured",
+        Ok(program) if program == "target/pgo/kube-apiserver" => "the build of `cargo xtask release`",
+        Ok(_) => "a build that `BINNACLE_KUBE_APISERVER` named",
+        Err(_) => "the build of `cargo build --release`",
     };
+    let date = std::process::Command::new("date").args(["-u", "+%F"]).output();
+    let date = date.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
     format!(
-        "# Measured\n\nWritten by `cargo run --release -p binnacle-bench -- report docs` on a machine with {processors} \
-         processors, which the load shares; {build}. What the columns say is told in \
-         [bench/README.md](../bench/README.md).{part}\n\n\
+        "# Measurements\n\nTo measure your machine, run:\n\n    cargo run --release -p binnacle-bench -- report docs\n\n\
+         It writes the first table of this page and both charts. [Benchmarks](../bench/README.md) describes the scenarios and \
+         columns.\nEach section names its date and command; costs are processor time of the server, and the load shares the \
+         processors.\n\n\
+         ## Operations\n\n{date}, {processors} processors, {build}.{part}\n\n\
          {table}\n![CPU per operation over objects](cost-objects.svg)\n\n![CPU per event and watcher over \
          watchers](cost-watchers.svg)\n"
     )

@@ -5,6 +5,7 @@ mod compare;
 mod dependencies;
 mod dist;
 mod envtest;
+mod gates;
 mod gzip;
 mod import_api;
 mod language;
@@ -15,6 +16,7 @@ mod placement;
 mod process;
 mod profile;
 mod release;
+mod results;
 mod started;
 mod training;
 
@@ -32,12 +34,14 @@ fn main() -> ExitCode {
         .subcommand(dependencies::command())
         .subcommand(dist::command())
         .subcommand(envtest::command())
+        .subcommand(gates::command())
         .subcommand(import_api::command())
         .subcommand(language::command())
         .subcommand(manual::command())
         .subcommand(mutants::command())
         .subcommand(profile::command())
         .subcommand(release::command())
+        .subcommand(results::command())
         .get_matches();
     let outcome = match matches.subcommand() {
         Some(("book", _)) => book::run(),
@@ -45,12 +49,14 @@ fn main() -> ExitCode {
         Some(("dependencies", _)) => dependencies::run(),
         Some(("dist", matches)) => dist::run(matches),
         Some(("envtest", matches)) => envtest::run(matches),
+        Some(("feature-gates", _)) => gates::run(),
         Some(("import-api", matches)) => import_api::run(matches),
         Some(("language", matches)) => language::run(matches),
         Some(("manual", _)) => manual::run(),
         Some(("mutants", matches)) => mutants::run(matches),
         Some(("profile", matches)) => profile::run(matches),
         Some(("release", matches)) => release::run(matches),
+        Some(("results", _)) => results::run(),
         _ => unreachable!("clap knows no other subcommand"),
     };
     match outcome {

@@ -1,7 +1,7 @@
 //! A cluster at work: the calls of the controller manager, the scheduler and many kubelets, concurrently and through
 //! one or two servers, which are killed meanwhile. In the end the cluster has the desired state, to the last pod.
 //!
-//! `docs/cluster-story.md` has the plot. `BINNACLE_CLUSTER=full` runs it with 50 nodes and 1,000 pods, which takes
+//! `docs/testing.md` describes it. `BINNACLE_CLUSTER=full` runs it with 50 nodes and 1,000 pods, which takes
 //! minutes without a release build.
 
 mod collector;

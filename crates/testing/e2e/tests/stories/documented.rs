@@ -133,7 +133,7 @@ fn check(root: &Path, text: &str) -> Result<bool, String> {
         }
         ["binnacle", command, ..] => all_in(&help(tool(), &[command]), "binnacle"),
         ["kube-controller-manager" | "kube-scheduler", ..] => {
-            let of_server = ["admin.kubeconfig", "pki/sa.key", "pki/ca-bundle.crt"];
+            let of_server = ["admin.kubeconfig", "pki/sa.key", "pki/ca-bundle.crt", "pki/ca.crt", "pki/ca.key"];
             let mut files = words.iter().filter_map(|word| word.strip_prefix("~/.local/share/binnacle/"));
             match files.find(|file| !of_server.contains(file)) {
                 Some(file) => Err(format!("the server makes no {file}")),

@@ -1,7 +1,7 @@
 //! Every metric family that kube-apiserver shows after a little work is shown here after the same, with its type.
 //!
-//! docs/operating.md names those that are left out. `etcd_bookmark_total` needs an etcd whose progress can be trusted, which
-//! this one may not be; `apiserver_request_aborts_total` is not counted.
+//! docs/observability.md names those that are left out. `etcd_bookmark_total` needs an etcd whose progress notifications
+//! are reliable, which this one may not be; `apiserver_request_aborts_total` is not counted.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

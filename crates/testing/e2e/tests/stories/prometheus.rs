@@ -123,7 +123,7 @@ async fn documented_queries_return_results() {
     let kind = [("content-type", "application/json")];
     assert_eq!(client.send("POST", hooks, &kind, hook.to_string()).await.unwrap().status, 201);
 
-    // The expressions that docs/operating.md names, each with the values that it may have.
+    // The expressions that docs/observability.md names, each with the values that it may have.
     let positive = |value: f64| value > 0.0;
     let share = |value: f64| (0.0..=1.0).contains(&value);
     let number = |value: f64| value >= 0.0;
