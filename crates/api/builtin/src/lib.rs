@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_share_the_types() {
+    fn servers_share_resource_types() {
         let make = || types(&served(Releases::default(), |_, _| true), Releases::default());
         let (one, other) = (make(), make());
         assert!(one.len() > 50 && one.len() == other.len());

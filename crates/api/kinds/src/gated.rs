@@ -75,7 +75,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn disabled_fields_stay_only_where_they_were() {
+    fn keeps_disabled_fields_only_if_in_use() {
         const GATED: &[Gated<PodSpec>] = &[Gated {
             feature: "F",
             fields: &[

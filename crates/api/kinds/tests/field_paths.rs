@@ -31,7 +31,7 @@ const CRATES: [(&str, &[Form]); 7] = [
 ];
 
 #[test]
-fn literal_paths_are_in_the_tables() {
+fn literal_paths_exist_in_field_tables() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let all = Messages::all();
     let mut groups: HashMap<String, Option<Messages>> = HashMap::new();

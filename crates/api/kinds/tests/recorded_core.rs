@@ -72,7 +72,7 @@ fn situation(api_version: &str) -> StrategyContext<'_> {
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn writes_are_answered_as_recorded() {
+fn write_responses_match_recorded_ones() {
     let mut replay = Replay::default();
     for (area, cases) in &areas() {
         for case in cases.list_at(&["cases"]) {

@@ -30,7 +30,7 @@ use expect_test::expect_file;
 use serde_json::Value as Json;
 
 #[test]
-fn every_rule_says_what_it_should() {
+fn rules_report_expected_errors() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("test_data/rules");
     let mut paths: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();

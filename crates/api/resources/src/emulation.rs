@@ -158,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn order() {
+    fn orders_versions_by_maturity() {
         let mut versions = ["v2", "v1", "v1beta2", "v1alpha3", "v1beta1", "v2beta1", "v10"];
         versions.sort_by_key(|version| maturity(version));
         assert_eq!(versions, ["v1alpha3", "v1beta1", "v1beta2", "v2beta1", "v1", "v2", "v10"]);
     }
 
     #[test]
-    fn later_versions() {
+    fn emulated_release_limits_served_versions() {
         let claims = |version| ("resource.k8s.io", version, "resourceclaims");
         let policies = ("admissionregistration.k8s.io", "v1beta1", "validatingadmissionpolicies");
         for (config, emulation, (group, version, plural), want) in [
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_and_unknown() {
+    fn rejects_resources_introduced_after_emulated_release() {
         for (config, want) in [
             (
                 "resource.k8s.io/v1/resourceclaims=true",

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_particular_counts_more() {
+    fn more_specific_settings_win() {
         let slices = ("resource.k8s.io", "v1beta1", "resourceslices");
         let deployments = ("apps", "v1", "deployments");
         for (values, (group, version, plural), want) in [
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn errors() {
+    fn rejects_invalid_runtime_config() {
         for (value, want) in [
             ("api/all=false", "invalid runtime-config with only api/all=false"),
             ("v2=true", "runtime-config invalid key v2"),

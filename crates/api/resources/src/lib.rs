@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_resolve_to_fields() {
+    fn resolves_field_labels() {
         for (group, version, plural, label, expected) in [
             ("", "v1", "pods", "spec.host", Ok("spec.nodeName")),
             ("", "v1", "pods", "status.podIPs", Ok("status.podIPs")),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn storage_of_the_unusual() {
+    fn uses_storage_prefixes_of_kube_apiserver() {
         for (group, version, plural, key_prefix, stored) in [
             ("", "v1", "pods", "pods", ["", "v1"]),
             ("", "v1", "nodes", "minions", ["", "v1"]),

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_by_release() {
+    fn storage_versions_depend_on_emulated_release() {
         for (group, version, plural, written) in [
             ("resource.k8s.io", "v1", "resourceclaims", ["v1beta1", "v1beta2", "v1", "v1"]),
             ("resource.k8s.io", "v1beta2", "devicetaintrules", ["v1alpha3"; 4]),
@@ -94,7 +94,7 @@ mod tests {
 
     /// The storage versions of the descriptions are those that this release writes without emulation.
     #[test]
-    fn this_release() {
+    fn described_storage_versions_are_those_of_this_release() {
         let [emulated, compatible] = release(36);
         for version in groups().iter().flat_map(|group| &group.versions) {
             for resource in &version.resources {

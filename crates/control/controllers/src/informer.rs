@@ -225,7 +225,7 @@ mod tests {
 
     /// The handler gets the objects with the selected labels, until they lose them.
     #[tokio::test]
-    async fn selecting() {
+    async fn delivers_only_selected_objects() {
         let resources = binnacle_test_cluster::resources();
         let objects = Objects::new(&resources, "", "v1", "namespaces").unwrap();
         let create = async |name: &str, role: &str| {
@@ -252,7 +252,7 @@ mod tests {
 
     /// After catching up, all earlier writes are known, however the task is scheduled.
     #[tokio::test]
-    async fn catching_up() {
+    async fn catch_up_waits_for_acknowledged_writes() {
         let resources = binnacle_test_cluster::resources();
         let objects = Objects::new(&resources, "", "v1", "namespaces").unwrap();
         let create = async |name: &str| objects.create("", value!({"metadata": {"name": name}})).await.unwrap();

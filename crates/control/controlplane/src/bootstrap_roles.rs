@@ -150,7 +150,7 @@ mod tests {
 
     /// A feature's role, rules and binding exist with that feature only.
     #[test]
-    fn roles_of_features() {
+    fn feature_gate_adds_roles_and_bindings() {
         use binnacle_features::{Gates, Version};
         let role = "system:controller:storage-version-migrator-controller";
         let rules = |features: &Features| {
@@ -171,7 +171,7 @@ mod tests {
 
     /// So do single rules of roles that are there in any case, and rules that take the place of others.
     #[test]
-    fn rules_of_features() {
+    fn feature_gates_add_and_replace_rules() {
         use binnacle_features::{Gates, Version};
         let features = |given: &[&str]| {
             let gates =
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_missing_is_added() {
+    async fn adds_missing_rules_and_keeps_additions() {
         let resources = binnacle_test_cluster::resources();
         ensure(&resources).await.unwrap();
         let roles = Objects::new(&resources, GROUP, "v1", "clusterroles").unwrap();

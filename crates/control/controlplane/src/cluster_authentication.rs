@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_add_to_what_is_there() {
+    fn merges_authorities_of_servers() {
         let pem = |name: &str| format!("-----BEGIN CERTIFICATE-----\n{name}\n{PEM_END}\n");
         let header = |names: &[&str]| RequestHeader {
             client_ca: pem("front"),

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates() {
+    fn recognizes_dates() {
         for (text, want) in
             [("2026-11-21", true), ("2026-13-21", false), ("2026-1-2", false), ("", false), ("today", false)]
         {

@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_default_is_there_and_refers_to_what_exists() {
+    async fn creates_every_default_without_dangling_references() {
         let (resources, _running) = started().await;
         let schemas = objects(&resources, GROUP, SCHEMAS);
         for schema in &defaults::SCHEMAS {
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_condition_follows_the_level() {
+    async fn dangling_condition_follows_priority_level() {
         let (resources, _running) = started().await;
         let (schemas, levels) = (objects(&resources, GROUP, SCHEMAS), objects(&resources, GROUP, LEVELS));
         let schema = value!({
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_follows_the_defaults() {
+    async fn updates_only_objects_that_follow_defaults() {
         let (resources, _running) = started().await;
         let levels = objects(&resources, GROUP, LEVELS);
         let shares = |name: &'static str, shares: i64| {

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names() {
+    fn lease_name_matches_kube_apiserver() {
         // The lease name of the recorded kube-apiserver, on a machine with this name.
         assert_eq!(Identity::new("vm").name, "apiserver-wlv32tlttr4jl3gtroqexyxapa");
         assert_eq!(identity_lease_name(Some("test-host")), "apiserver-aafqjbvdrjjl2c5nvqhebm6kym");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn expiry() {
+    fn detects_expired_leases() {
         let now = MicroTime::parse("2026-01-01T01:00:00.000000Z").expect("a time");
         for (spec, want) in [
             (value!({"renewTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 3600i64}), false),

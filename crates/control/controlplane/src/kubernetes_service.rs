@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counting_servers() {
+    fn keeps_at_most_count_addresses() {
         for (listed, own, count, want) in [
             (&[][..], "b", 1, &["b"][..]),
             (&["b"], "b", 1, &["b"]),

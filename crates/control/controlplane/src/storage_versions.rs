@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told() {
+    fn collects_encoding_and_decodable_versions() {
         let deployments = (name("apps", "deployments"), Text::from("v1"), "apps/v1".to_owned());
         let told = of_place(vec![deployments]);
         assert_eq!((told.encoding.as_str(), told.served), ("apps/v1", vec!["apps/v1".to_owned()]));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_agree_or_not() {
+    fn condition_reports_common_encoding_version() {
         let server = |id: &str, version: &str| value!({"apiServerID": id, "encodingVersion": version});
         let mut object = value!({"metadata": {"name": "apps.deployments"}});
         for (id, version, now, common, status, since) in [
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_wait() {
+    fn rejects_writes_until_published() {
         let versions = StorageVersions::default();
         versions.0.pending.lock().insert(name("apps", "deployments"), None);
         versions.0.pending.lock().insert(name("", "namespaces"), Some("no".to_owned()));

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn new_services() {
+    fn completes_new_services() {
         let ok = |policy: &str, families: &[&str]| {
             Ok((policy.to_owned(), families.iter().map(|family| (*family).to_owned()).collect::<Vec<_>>()))
         };
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_services() {
+    fn completes_updated_services() {
         let dual = || {
             value!({
                 "type": "ClusterIP", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1"],

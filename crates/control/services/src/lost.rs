@@ -91,7 +91,7 @@ mod tests {
     use crate::config::ServiceConfig;
 
     #[tokio::test]
-    async fn only_what_a_service_still_has() {
+    async fn notices_only_addresses_that_a_service_still_has() {
         let resources = binnacle_test_cluster::resources();
         let allocations = Allocations::new(resources.clone(), ServiceConfig::default());
         let services = Objects::new(&resources, "", "v1", "services").unwrap();

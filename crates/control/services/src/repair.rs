@@ -90,7 +90,7 @@ mod tests {
     use crate::config::{PortRange, ServiceConfig};
 
     #[tokio::test]
-    async fn what_was_left_behind_is_put_right() {
+    async fn repairs_missing_and_leaked_allocations() {
         // Without hooks, so that services get no allocations.
         let resources = binnacle_test_cluster::resources();
         let addresses = Addresses::new(resources.clone());

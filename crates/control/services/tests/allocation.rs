@@ -43,7 +43,7 @@ async fn addresses(server: &Server) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_service_gets_an_address_and_gives_it_back() {
+async fn allocates_and_releases_cluster_ip() {
     let server = server().await;
     let service = server.create("services", "ns", web("a")).await.unwrap();
     let ip = service.str_at(&["spec", "clusterIP"]).to_owned();
@@ -73,7 +73,7 @@ async fn a_service_gets_an_address_and_gives_it_back() {
 }
 
 #[tokio::test]
-async fn refusals_and_what_they_leave() {
+async fn refused_services_leave_no_allocations() {
     let server = server().await;
     let asked = |ip: &str| named("b", value!({"clusterIP": ip, "ports": [{"port": 80i64}]}));
     server
@@ -129,7 +129,7 @@ async fn refusals_and_what_they_leave() {
 }
 
 #[tokio::test]
-async fn types_change() {
+async fn type_change_allocates_and_releases() {
     let server = server().await;
     let set_type = |kind: &'static str| {
         move |service: &mut Value| {
@@ -190,7 +190,7 @@ async fn types_change() {
 }
 
 #[tokio::test]
-async fn ports_of_one_number_share_a_node_port() {
+async fn ports_with_equal_number_share_node_port() {
     let server = server().await;
     let spec = |node_port: Option<i64>| {
         let mut dns = value!({
@@ -215,7 +215,7 @@ async fn ports_of_one_number_share_a_node_port() {
 }
 
 #[tokio::test]
-async fn dry_runs_take_nothing() {
+async fn dry_runs_allocate_nothing() {
     let server = server().await;
     let service = named(
         "a",
@@ -231,7 +231,7 @@ async fn dry_runs_take_nothing() {
 }
 
 #[tokio::test]
-async fn two_families() {
+async fn allocates_and_releases_second_family() {
     let cidrs = ["10.0.0.0/24", "fd00::/112"];
     let config =
         ServiceConfig { cidrs: cidrs.iter().filter_map(|cidr| parse_cidr(cidr)).collect(), ..ServiceConfig::default() };
@@ -252,7 +252,7 @@ async fn two_families() {
 
 /// Two servers over one store, many clients: no address or port is allocated twice, and none is left at the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn races() {
+async fn concurrent_requests_allocate_nothing_twice() {
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::ephemeral());
     let config = ServiceConfig::default();
     let servers = [Server::over(store.clone(), &config), Server::over(store.clone(), &config)];

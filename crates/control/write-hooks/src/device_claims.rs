@@ -270,7 +270,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn drivers_whose_reports_changed() {
+    fn finds_drivers_with_changed_device_status() {
         let device =
             |driver: &'static str, ready: bool| value!({"driver": driver, "device": "d", "data": {"ready": ready}});
         let status = |devices: Vec<Value>| value!({"devices": devices});
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_of_allocations() {
+    fn finds_node_of_allocation() {
         let on = |term: Value| value!({"nodeSelector": {"nodeSelectorTerms": [term]}});
         let field = value!({"key": "metadata.name", "operator": "In", "values": ["n"]});
         let same = field.clone();

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn built_in_groups_have_one_each() {
+    async fn creates_an_api_service_per_built_in_group_version() {
         let resources = resources();
         let _running = running(&resources, local_apis(), None).await;
         let objects = objects(&resources, GROUP, PLURAL);
@@ -108,7 +108,7 @@ mod tests {
 
     /// The cases of the table in kube-apiserver's controller.
     #[tokio::test]
-    async fn what_is_kept_and_what_is_not() {
+    async fn maintains_only_labelled_api_services() {
         let resources = resources();
         let before = objects(&resources, GROUP, PLURAL);
         let put = |group: &'static str, label: &'static str| {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn others_need_a_service_and_an_answer() {
+    async fn remote_api_services_need_endpoints_and_a_response() {
         let answers = Arc::new(Answers(AtomicBool::new(false)));
         let resources = resources();
         let _running = running(&resources, local_apis(), Some(answers.clone())).await;

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places() {
+    fn classifies_paths() {
         for (path, want) in [
             ("/apis", "groups"),
             ("/apis/", "groups"),

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_goes_through_once() {
+    fn detects_forwarding_loops() {
         let (one, other) = (Hop::new(), Hop::new());
         let mut headers = HeaderMap::new();
         headers.append(VIA, HeaderValue::from_static("1.1 elsewhere"));

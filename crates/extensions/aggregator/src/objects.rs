@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn events_change_objects() {
+    async fn applies_watch_events() {
         let objects = RemoteObjects { namespaced: true, objects: RwLock::default(), read: watch::Sender::new(false) };
         objects.replace([object("n", "a", "1"), object("o", "a", "1")].map(|o| (key(&o), Arc::new(o))).into());
         assert!(objects.are_read().await);
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_in_pieces() {
+    fn splits_chunks_into_lines() {
         let mut lines = Lines::default();
         let mut got = Vec::new();
         for piece in ["{\"a\"", ":1}\n{\"b\":", "2}\n\n", "{\"c\":3}\n{"] {

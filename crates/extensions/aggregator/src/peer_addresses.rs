@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn servers_are_found_while_they_are_there() {
+    async fn resolves_published_addresses_until_withdrawn() {
         let resources = binnacle_test_cluster::resources();
         let at = |address: &str, name: &str| {
             let address = Some(address.parse().unwrap());

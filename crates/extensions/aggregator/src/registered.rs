@@ -155,7 +155,7 @@ mod tests {
     /// Groups are sorted by the greatest group priority of their versions, then by the names of APIServices, which
     /// start with the version.
     #[test]
-    fn order_of_groups() {
+    fn orders_groups_by_priority() {
         let registry = registry(
             &[
                 ("v1.", 18000, 1),

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_as_long_as_objects() {
+    fn limits_text_of_rows() {
         let column = |path: &str| value!({"name": "n", "type": "string", "jsonPath": path});
         let mut columns = vec![column(".spec"); 500];
         columns.extend(vec![column(".spec.text"); 500]);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_have_their_type() {
+    fn cells_match_column_types() {
         let column = |name: &str, ty: &str| value!({"name": name, "type": ty, "jsonPath": (format!(".spec.{name}"))});
         let columns = CustomColumns::new(&[
             column("i", "integer"),

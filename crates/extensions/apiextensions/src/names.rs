@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_others_are_taken() {
+    fn rejects_names_in_use() {
         let other = definition("widgets", "Widget", "w", true);
         let mut taken = Taken::default();
         taken.add(&other.accepted);

@@ -172,7 +172,7 @@ mod tests {
     use crate::Definition;
 
     #[test]
-    fn equal_schemas_are_one_until_nobody_uses_them() {
+    fn shares_equal_schemas_while_in_use() {
         let schemas = Schemas::new(|_, _| FieldErrors::new());
         let schema = |name: &str| {
             let mut schema = value!({"type": "object", "properties": {"spec": {"type": "object"}}});

@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finalizers_without_a_domain() {
+    fn warns_about_unqualified_finalizers() {
         const OTHERS: &str = "to avoid accidental conflicts with other finalizer writers";
         for (finalizer, want) in [
             ("a.io/b", vec![]),
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn content_is_all_but_the_metadata() {
+    fn compares_all_fields_but_metadata() {
         let object = value!({"metadata": {"name": "a"}, "spec": {"n": 2i64, "m": {"a": 1i64, "b": []}}});
         for (other, want) in [
             (value!({"spec": {"m": {"b": [], "a": 1i64}, "n": 2i64}, "metadata": {"name": "b"}}), true),

@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_and_their_costs() {
+    fn validates_expressions_and_their_costs() {
         let rule = |rule: &str| value!([{"rule": rule}]);
         let of = |kind: &str, rules: Value| {
             let mut schema = value!({"type": kind});

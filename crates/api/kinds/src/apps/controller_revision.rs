@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_is_compared_byte_by_byte() {
+    fn compares_data_byte_by_byte() {
         let message = crate::tables::kind("apps", "v1", "ControllerRevision").expect("it is in the tables");
         let read = |data: &str| {
             let text = format!(r#"{{"data":{data},"revision":1}}"#);

@@ -190,7 +190,7 @@ mod tests {
     static SITUATION: LazyLock<StrategyContext<'static>> = LazyLock::new(|| crate::testing::situation("default"));
 
     #[test]
-    fn template_generations() {
+    fn counts_template_generations() {
         let mut created = value!({"spec": {"template": {"spec": {}}}});
         DaemonSet.prepare_for_create(&SITUATION, &mut created);
         let object = |generation: i64, template_generation: &str, spec: Value| {

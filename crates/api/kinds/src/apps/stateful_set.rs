@@ -123,7 +123,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn defaults() {
+    fn sets_defaults_of_update_strategy_and_claims() {
         for (given, want) in [
             (value!({}), value!({"type": "RollingUpdate", "rollingUpdate": {"partition": 0i64}})),
             (value!({"type": "RollingUpdate"}), value!({"type": "RollingUpdate"})),

@@ -184,7 +184,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn counts() {
+    fn sets_defaults_of_counts() {
         for (given, completions, parallelism, backoff) in [
             (value!({}), Some(1), 1, 6),
             (value!({"completions": 3i64}), Some(3), 1, 6),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors() {
+    fn generates_selector_and_labels() {
         let mut object = value!({
             "metadata": {"name": "j", "uid": "u"},
             "spec": {"template": {"metadata": {"labels": {"job-name": "mine"}}}}

@@ -129,7 +129,7 @@ mod tests {
     static SITUATION: LazyLock<StrategyContext<'static>> = LazyLock::new(|| crate::testing::situation(""));
 
     #[test]
-    fn approval_changes_conditions_only() {
+    fn approval_changes_only_conditions() {
         let old = value!({"spec": {"signerName": "s"}, "status": {"certificate": "x"}});
         let mut new = value!({
             "spec": {"signerName": "t"},
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn signers_do_not_touch_the_decision() {
+    fn status_update_keeps_approval_conditions() {
         let approved = value!({"type": "Approved", "status": "True", "reason": "r", "lastUpdateTime": "2026-01-01T00:00:00Z",
             "lastTransitionTime": "2026-01-01T00:00:00Z"});
         let old = value!({"spec": {}, "status": {"conditions": [approved]}});

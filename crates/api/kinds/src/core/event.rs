@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn create() {
+    fn validates_new_events() {
         assert_eq!(texts(&Event.validate(&situation("events.k8s.io/v1"), &strict())), [""; 0]);
         let old = value!({"metadata": {"name": "e", "namespace": "ns"}, "involvedObject": {"namespace": "ns"}});
         assert_eq!(texts(&Event.validate(&situation("v1"), &old)), [""; 0]);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn change() {
+    fn validates_event_updates() {
         for (name, value, want) in [
             ("series", value!({"count": 2i64, "lastObservedTime": "2026-01-01T00:00:00Z"}), vec![]),
             ("eventTime", value!("2026-01-01T00:00:00.000001Z"), vec![]),

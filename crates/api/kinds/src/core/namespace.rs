@@ -124,7 +124,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn create() {
+    fn prepares_new_namespaces() {
         let mut object =
             value!({"metadata": {"name": "a"}, "spec": {"finalizers": ["x/y"]}, "status": {"phase": "Terminating"}});
         Namespace.set_defaults("v1", &mut object);

@@ -124,7 +124,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn defaults() {
+    fn sets_node_defaults() {
         for (given, want) in [
             (
                 value!({"status": {"capacity": {"cpu": "1500u"}}}),

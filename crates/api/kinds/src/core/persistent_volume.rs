@@ -135,7 +135,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn phase_changes_are_dated() {
+    fn sets_time_of_phase_transitions() {
         let t = "2020-01-01T00:00:00Z";
         let status = |phase: &str, time: Option<&str>| {
             let mut status = value!({"phase": phase});

@@ -146,7 +146,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn defaults() {
+    fn sets_service_defaults() {
         for (given, want) in [
             (
                 value!({"ports": [{"port": 80i64}, {"port": 81i64, "targetPort": "web", "protocol": "UDP"}], "sessionAffinityConfig": {}}),

@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mandatory_schemas_are_fixed() {
+    fn rejects_changed_mandatory_schemas() {
         for (name, spec, valid) in [
             ("exempt", mandatory_spec("exempt").unwrap_or_default(), true),
             ("catch-all", mandatory_spec("catch-all").unwrap_or_default(), true),

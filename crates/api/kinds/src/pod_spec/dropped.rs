@@ -204,7 +204,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn what_is_off_stays_only_where_it_was() {
+    fn keeps_disabled_fields_only_if_in_use() {
         let given = value!({
             "schedulingGroup": {"podGroupName": "g"},
             "containers": [{"name": "a", "lifecycle": {"stopSignal": "SIGUSR1"}}, {"name": "b", "lifecycle": {"preStop": {}, "stopSignal": "SIGUSR1"}}],
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn each_server_has_gates_of_its_own() {
+    fn uses_the_feature_gates_of_each_server() {
         let given = value!({"schedulingGroup": {"podGroupName": "g"}, "containers": []});
         let gates = Gates::parse(&["GenericWorkload=true"], Version::BINARY, Version::BINARY.previous())
             .expect("an alpha gate");

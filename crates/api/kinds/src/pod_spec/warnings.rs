@@ -284,7 +284,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn pods() {
+    fn warns_about_deprecated_and_invalid_pod_fields() {
         let labels = value!({"matchLabels": {"a": "b"}});
         for (spec, want) in [
             (
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_of_templates() {
+    fn warns_about_deprecated_template_annotations() {
         let template = value!({
             "metadata": {"annotations": {
                 "security.alpha.kubernetes.io/sysctls": "", "seccomp.security.alpha.kubernetes.io/pod": "x",

@@ -68,7 +68,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn defaults() {
+    fn sets_defaults_of_device_requests() {
         for (version, request, want) in [
             (
                 "v1",

@@ -132,7 +132,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn reports_on_deallocated_devices_are_dropped() {
+    fn drops_status_of_deallocated_devices() {
         let device = |name: &'static str| value!({"driver": "d", "pool": "p", "device": name});
         let [a, b, c] = ["a", "b", "c"].map(device);
         let allocated = |results: Vec<Value>| value!({"devices": {"results": results}});

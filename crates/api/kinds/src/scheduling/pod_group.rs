@@ -108,7 +108,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn status() {
+    fn validates_resource_claim_statuses() {
         let ctx = crate::testing::situation("ns");
         let old = value!({"spec": {"resourceClaims": [{"name": "a"}]}});
         for (statuses, want) in [

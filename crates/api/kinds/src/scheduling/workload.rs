@@ -95,7 +95,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn rules() {
+    fn validates_workloads() {
         let ctx = crate::testing::situation("ns");
         for (spec, want) in [
             (value!({"podGroupTemplates": [{"name": "a", "schedulingPolicy": {"basic": {}}}]}), vec![]),

@@ -324,7 +324,7 @@ fn raw_string(text: &[u8]) -> usize {
 }
 
 #[test]
-fn paths_are_found_in_all_their_forms() {
+fn finds_every_form_of_path() {
     for (source, want) in [
         (r#"v.str_at(&["spec", "x"])"#, vec!["1 Path spec.x", "1 List spec.x"]),
         (r#"const A: &[&[&str]] = &[&["status", "x"], &["y"]];"#, vec!["1 List status.x"]),

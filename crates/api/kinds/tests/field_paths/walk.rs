@@ -94,7 +94,7 @@ fn members(message: &'static Message, step: &Step) -> Vec<&'static Ty> {
 }
 
 #[test]
-fn only_paths_of_the_tables_lead_somewhere() {
+fn resolves_only_paths_in_field_tables() {
     let name = |name: &str| Step::Name(name.to_owned());
     let spec = |rest: &[Step]| Path([&[name("spec")], rest].concat());
     let (apps, all) = (Messages::of_group("apps").unwrap(), Messages::all());

@@ -19,7 +19,7 @@ enum Ordered {
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn fixtures_have_the_tables_fields_in_order() {
+fn fixtures_have_fields_in_table_order() {
     let folder = shared("reference/roundtrip");
     let mut paths: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));

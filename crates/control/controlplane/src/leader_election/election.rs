@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn when_an_election_is_needed() {
+    fn election_is_needed_unless_best_candidate_leads() {
         let (old, new) = (candidate("old", "1.35.0", 100), candidate("new", "1.36.0", 100));
         let both = [old, new];
         for (lease, now, want) in [
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_of_a_lease() {
+    fn assigns_free_lease_or_sets_preferred_holder() {
         for (lease, elected, now, holder, preferred) in [
             (lease("", 0), Some("a"), 1, "a", ""),
             (lease("b", 0), Some("a"), 1, "b", "a"),

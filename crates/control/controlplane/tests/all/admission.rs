@@ -25,7 +25,7 @@ fn pod(name: &str, more: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_plain_pod() {
+async fn completes_plain_pod() {
     let server = server().await;
     let made = server.create("pods", "ns", pod("a", value!({}))).await.unwrap();
     let spec = made.get("spec").unwrap();
@@ -66,7 +66,7 @@ async fn a_plain_pod() {
 }
 
 #[tokio::test]
-async fn pods_are_refused() {
+async fn rejects_pods_that_plugins_forbid() {
     let server = server().await;
     let class = value!({"metadata": {"name": "high"}, "value": 1000i64});
     server.create("scheduling.k8s.io/v1/priorityclasses", "", class).await.unwrap();
@@ -135,7 +135,7 @@ async fn pods_are_refused() {
 }
 
 #[tokio::test]
-async fn other_kinds_are_completed() {
+async fn completes_nodes_and_claims() {
     let server = server().await;
     let node = server.create("nodes", "", value!({"metadata": {"name": "n"}})).await.unwrap();
     assert_eq!(
@@ -168,7 +168,7 @@ async fn other_kinds_are_completed() {
 
 /// A delete of jobs without a propagation policy returns one warning about their pods.
 #[tokio::test]
-async fn deleting_a_collection_warns_once() {
+async fn collection_delete_warns_once() {
     let server = server().await;
     let policies = [(None, 1), (Some("Background".into()), 0)];
     for (propagation_policy, warnings) in policies {

@@ -51,7 +51,7 @@ async fn started() -> Server {
 
 #[tokio::test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-async fn objects_are_those_of_the_reference() {
+async fn bootstrap_objects_match_kube_apiserver() {
     let folder = shared("reference/bootstrap");
     let server = started().await;
     for (file, path) in [
@@ -119,7 +119,7 @@ async fn listed(server: &Server, path: &str) -> BTreeMap<String, serde_json::Val
 }
 
 #[tokio::test]
-async fn two_servers_share_the_endpoints_and_leave_them() {
+async fn servers_join_and_leave_endpoints() {
     let server = Server::new(&config().services);
     let other = Server::over(server.store.clone(), &config().services);
     let (trigger, shutdown) = ShutdownTrigger::new();

@@ -5,7 +5,7 @@ use super::*;
 use binnacle_controllers::Objects;
 
 #[test]
-fn cluster_ips() {
+fn resolves_by_cluster_ip() {
     let service = |kind: &str, ip: &str| {
         ServiceSpec::of(&value!({"spec": {
             "type": kind, "clusterIP": ip, "externalName": "far.test", "ports": [{"name": "a", "port": 80i64}, {"port": 443i64}]
@@ -29,7 +29,7 @@ fn cluster_ips() {
 }
 
 #[test]
-fn endpoints_are_ready_and_of_the_first_family() {
+fn chooses_ready_endpoints_of_the_first_family() {
     let slice = |family: &str, port: &str, endpoints: Value| {
         let ports = value!([{"name": port, "port": 8443i64}, {"port": 1i64}, {"name": "unnumbered"}]);
         Slice::of(&value!({"addressType": family, "ports": ports, "endpoints": endpoints}))
@@ -57,7 +57,7 @@ fn endpoints_are_ready_and_of_the_first_family() {
 
 /// The next caller gets changes, and unchanged endpoints are not listed again.
 #[tokio::test]
-async fn changes_are_seen() {
+async fn resolves_changed_services_and_endpoints() {
     let resources = binnacle_test_cluster::resources();
     let services = binnacle_test_cluster::objects(&resources, "", "services");
     let addresses = |routing| ServiceAddresses::new(resources.clone(), routing, Some(([127, 0, 0, 1], 6443).into()));

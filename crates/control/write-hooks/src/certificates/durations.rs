@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn certificates_that_are_counted() {
+    fn counts_issued_certificates_with_requested_duration() {
         let request = |signer: &str, seconds: Option<i64>, certificate: &str| {
             let mut request = Value::from(Object::new());
             let spec = request.make_at(&["spec"]);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_that_signers_keep() {
+    fn tolerates_small_deviations_of_duration() {
         let cases =
             [(3600, 3600, true), (3600, 4079, true), (3600, 4080, false), (3600, 3121, true), (600, 86400, false)];
         for (wanted, valid, honored) in cases {

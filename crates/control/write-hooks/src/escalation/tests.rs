@@ -94,7 +94,7 @@ fn refused(result: Result<(), Status>) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn roles() {
+async fn rejects_roles_with_permissions_not_held() {
     let rig = Rig::new(rules(&["get", "list"], "configmaps")).await;
     let missing = |resource: &str, verbs: &str| {
         format!(
@@ -126,7 +126,7 @@ async fn roles() {
 }
 
 #[tokio::test]
-async fn aggregation_needs_everything() {
+async fn aggregation_rule_requires_all_permissions() {
     let rig = Rig::new(value!([])).await;
     let aggregated = || {
         let mut role = role("sum", value!([]));
@@ -144,7 +144,7 @@ async fn aggregation_needs_everything() {
 }
 
 #[tokio::test]
-async fn escalate_and_bind() {
+async fn escalate_and_bind_verbs_permit_escalation() {
     let rig = Rig::new(rules(&["escalate"], "roles")).await;
     rig.create(&alice(), "roles", "n", role("more", rules(&["*"], "secrets"))).await.unwrap();
     let elsewhere = rig.create(&alice(), "roles", "m", role("more", rules(&["*"], "secrets"))).await;
@@ -184,7 +184,7 @@ async fn escalate_and_bind() {
 }
 
 #[tokio::test]
-async fn rights_that_are_gone_do_not_count() {
+async fn ignores_revoked_permissions() {
     let rig = Rig::new(rules(&["get"], "configmaps")).await;
     for round in 0..20 {
         let name = format!("r{round}");

@@ -309,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn indexes() {
+    fn parses_indexes() {
         let index = r#"{"x":[{}],"paths":{"a":{"serverRelativeURL":"/a"},"b":{},"c":null}}"#;
         let found = parse_index(index.as_bytes()).expect("an index");
         assert_eq!(found, BTreeMap::from([("a".to_owned(), "/a".to_owned())]));
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_refused_by_the_memory_they_take() {
+    fn rejects_documents_by_estimated_memory() {
         let prefix = "/apis/a.b/v1/";
         let document = |item: &str, count: usize| {
             let items = vec![item; count].join(",");

@@ -398,7 +398,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn corrections_become_rare() {
+    fn corrections_back_off() {
         let after = |status: &'static str, times: usize, apart: Duration| {
             let condition = Condition { status, ..Condition::LOCAL };
             let mut memory = Memory { verdict: Some(condition), ..Memory::default() };

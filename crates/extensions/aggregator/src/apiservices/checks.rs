@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_services_can_have() {
+    fn recognizes_possible_service_names() {
         let long = "x".repeat(64);
         for (namespace, name, want) in [
             ("default", "a-1", true),
@@ -202,13 +202,13 @@ mod tests {
 
     /// A server whose bundle cannot be read gets no condition.
     #[tokio::test]
-    async fn servers_that_cannot_be_asked() {
+    async fn unreadable_ca_bundle_yields_no_condition() {
         let condition = of_server(Some(&Unreadable), &Value::Null).await;
         assert_eq!(condition.err().as_deref(), Some("unable to parse bytes as PEM block"));
     }
 
     #[test]
-    fn services() {
+    fn checks_service_and_endpoint_slices() {
         let reference = ServiceReference { namespace: "ns".into(), name: "agg".into(), port: 443 };
         let service = |kind: &str, port: i64| value!({"spec": {"type": kind, "ports": [{"name": "http", "port": 80i64}, {"name": "https", "port": port}]}});
         let slice = |ready: Value, port_name: &str| {

@@ -171,7 +171,7 @@ mod tests {
 
     /// With accepted names it is still not established; once established, it stays so.
     #[test]
-    fn a_webhook_that_cannot_be_trusted() {
+    fn invalid_ca_bundle_prevents_establishing() {
         let mut object = value!({"spec": {"group": "a.test"}});
         let judgement = Judgement { accepted: Definition::read(&object).names, conflict: None };
         for (established, want) in [
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_structural() {
+    fn reports_non_structural_schemas() {
         let object = |preserve: bool, schema: Value| {
             let version = value!({"name": "v1", "schema": {"openAPIV3Schema": schema}});
             value!({"spec": {"preserveUnknownFields": preserve, "versions": [version]}})

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_touches_what_it_is_about() {
+    fn change_replaces_only_its_resources() {
         serve_all(300, 3, |catalog| {
             let shown = catalog.snapshot().served().version("a.test", "v1").map(|version| {
                 version.resources.own().iter().map(|resource| resource.plural.clone()).collect::<Vec<_>>()
@@ -205,7 +205,7 @@ mod tests {
     /// nextest run -p binnacle-apiextensions --run-ignored only ten_thousand`.
     #[test]
     #[ignore = "takes a minute, and measures the whole process"]
-    fn ten_thousand_types_come_and_go() {
+    fn frees_memory_of_ten_thousand_types() {
         serve_all(100, 150, |_| {});
         let before = resident();
         let most = Cell::new(0);

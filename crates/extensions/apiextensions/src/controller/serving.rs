@@ -308,7 +308,7 @@ mod tests {
     use crate::registrar::NoRegistrar;
 
     #[test]
-    fn the_status_stands_before_the_scale() {
+    fn lists_status_before_scale() {
         let (catalog, custom) = custom_resources();
         let names = || value!({"plural": "as", "singular": "a", "kind": "A", "listKind": "AList"});
         let object = value!({
@@ -328,7 +328,7 @@ mod tests {
 
     /// The types, caches and schemas of a removed definition are freed.
     #[tokio::test]
-    async fn what_is_gone_is_freed() {
+    async fn frees_removed_definitions() {
         let (catalog, custom) = custom_resources();
         let definitions: Vec<Definition> = (0..100).map(|n| definition(n, 1)).collect();
         for definition in &definitions {

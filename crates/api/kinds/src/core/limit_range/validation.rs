@@ -176,7 +176,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn rules() {
+    fn validates_limit_ranges() {
         for (limit, want) in [
             (value!({"type": "Container", "min": {"cpu": "1"}, "max": {"cpu": "1"}}), vec![]),
             (value!({"type": "example.com/Thing"}), vec![]),

@@ -15,7 +15,7 @@ fn check_defaults(spec: Value, want: Value) {
 }
 
 #[test]
-fn defaults() {
+fn sets_pod_spec_defaults() {
     check_defaults(
         value!({"containers": [{"name": "c", "image": "nginx"}], "volumes": [{"name": "v"}], "serviceAccount": "sa"}),
         value!({
@@ -55,7 +55,7 @@ fn defaults() {
 }
 
 #[test]
-fn volume_defaults() {
+fn sets_volume_defaults() {
     for (given, want) in [
         (value!({"secret": {}}), value!({"secret": {"defaultMode": 420i64}})),
         (value!({"configMap": {"defaultMode": 0i64}}), value!({"configMap": {"defaultMode": 0i64}})),
@@ -87,7 +87,7 @@ fn volume_defaults() {
 }
 
 #[test]
-fn classes_of_service() {
+fn computes_qos_classes() {
     let container = |resources: Value| value!({"containers": [{"resources": resources}]});
     for (spec, want) in [
         (container(value!({})), "BestEffort"),
@@ -112,7 +112,7 @@ fn classes_of_service() {
 }
 
 #[test]
-fn create() {
+fn prepares_new_pods() {
     let mut object = value!({
         "metadata": {
             "labels": {"app": "a"},
@@ -162,7 +162,7 @@ fn create() {
 }
 
 #[test]
-fn status_updates() {
+fn prepares_status_updates() {
     let old = value!({
         "metadata": {"generation": 2i64, "ownerReferences": [{"uid": "1"}]},
         "spec": {"nodeName": "a"},
@@ -211,7 +211,7 @@ fn resize_changes_only_resources() {
 }
 
 #[test]
-fn graceful_deletion() {
+fn computes_deletion_grace_periods() {
     let pod = |node: &str, phase: &str, grace: Value| value!({"spec": {"nodeName": node, "terminationGracePeriodSeconds": grace}, "status": {"phase": phase}});
     for (object, asked, want) in [
         (pod("n", "Running", value!(30i64)), None, 30),

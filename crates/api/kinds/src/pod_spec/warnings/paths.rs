@@ -188,7 +188,7 @@ mod tests {
     use binnacle_schema::{Value, value};
 
     #[test]
-    fn collisions() {
+    fn warns_about_overlapping_paths() {
         for (volume, want) in [
             (value!({"configMap": {"name": "c", "items": [{"path": "a"}, {"path": "ab"}]}}), vec![]),
             (

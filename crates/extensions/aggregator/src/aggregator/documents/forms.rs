@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn aggregated_forms() {
+    fn recognizes_aggregated_media_types() {
         for (media_type, want) in [
             ("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", true),
             ("application/json; as=APIGroupDiscoveryList; v=v2beta1; g=apidiscovery.k8s.io", true),
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn aggregated_documents() {
+    fn parses_aggregated_documents() {
         let groups = parse_aggregated(
             br#"{"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2beta1",
             "items": [{"metadata": {"name": "g"}, "versions": [
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn spoiled_documents() {
+    fn rejects_malformed_documents() {
         for (body, is_good) in [
             ("{}", true),
             (r#"{"items": null}"#, true),
@@ -380,7 +380,7 @@ mod tests {
 
     /// Documents that are many times larger in memory than as text, and real ones with a large margin.
     #[test]
-    fn memory_of_documents_is_bounded() {
+    fn bounds_memory_of_documents() {
         let refused = "the request needs more memory than the server uses for one request";
         let many = |element: &str, number: usize| vec![element; number].join(",");
         for body in [
@@ -409,14 +409,14 @@ mod tests {
 
     /// Subresources of many resources are found by name.
     #[test]
-    fn many_subresources_are_one_walk() {
+    fn parses_many_subresources_in_linear_time() {
         let entries: Vec<String> = (0..10_000).map(|n| format!("{{\"name\":\"r{n}/status\"}}")).collect();
         let body = format!("{{\"resources\":[{}]}}", entries.join(","));
         assert_eq!(parse_legacy(body.as_bytes()).expect("valid").len(), 10_000);
     }
 
     #[test]
-    fn legacy_documents() {
+    fn parses_legacy_documents() {
         let resources = parse_legacy(br#"{"resources": [
             {"name": "things/scale", "namespaced": true, "group": "autoscaling", "version": "v1", "kind": "Scale", "verbs": ["get"]},
             {"name": "things", "singularName": "thing", "namespaced": true, "kind": "Thing", "verbs": ["get", "list"], "shortNames": ["th"]},

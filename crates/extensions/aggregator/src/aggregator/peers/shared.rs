@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_objects_bring() {
+    fn reads_group_versions_of_objects() {
         let definition = value!({"spec": {"group": "a.test", "versions": [{"name": "v1"}, {"name": "v2"}]}});
         assert_eq!(of_definition(&definition), [("a.test".into(), "v1".into()), ("a.test".into(), "v2".into())]);
         let service = |service: Value| value!({"spec": {"group": "b.test", "version": "v1", "service": service}});
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn gone_ones_are_remembered() {
+    fn remembers_removed_group_versions() {
         let shared = Shared::default();
         let version = |version: &str| (Text::from("a.test"), Text::from(version));
         assert!(shared.put(SourceKind::Definition, "x", vec![version("v1"), version("v2")]));
