@@ -65,7 +65,7 @@ impl ServedResources {
         let (mut on_below, mut served_below): (HashSet<&str>, HashSet<&str>) = Default::default();
         for version in versions {
             let is_alpha = version.version.contains("alpha");
-            let (mut candidates, mut kept) = (0, 0);
+            let (mut candidates, mut remaining) = (0, 0);
             for resource in &version.resources {
                 let plural = resource.plural.as_str();
                 let on = enabled.serves(version, resource)
@@ -83,13 +83,13 @@ impl ServedResources {
                 if !is_known(resource, version, enabled, emulation, served_below.contains(plural), group)? {
                     continue;
                 }
-                kept += 1;
+                remaining += 1;
                 if !is_alpha {
                     served_below.insert(plural);
                 }
                 self.0.insert((group.name, version.version, plural));
             }
-            if candidates > 0 && kept == 0 && enabled.names_version(group.name, version.version) {
+            if candidates > 0 && remaining == 0 && enabled.names_version(group.name, version.version) {
                 let current = emulation.release;
                 return Err(EmulationError::Version { group: group.name, version: version.version, current });
             }

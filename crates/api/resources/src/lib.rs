@@ -16,8 +16,8 @@ macro_rules! path {
 
 mod default_served;
 mod emulation;
-mod enabled;
-mod written;
+mod runtime_config;
+mod storage_version;
 
 mod admissionregistration;
 mod apiextensions;
@@ -50,8 +50,8 @@ use binnacle_scheme::{GroupDescription, ResourceDescription, VersionDescription}
 
 pub use default_served::default_served;
 pub use emulation::{Emulation, EmulationError, ServedResources};
-pub use enabled::{Enabled, EnabledError};
-pub use written::{announced, written_version};
+pub use runtime_config::{Enabled, EnabledError};
+pub use storage_version::{announced, storage_version};
 
 /// Returns all built-in groups, in the order of discovery.
 pub fn groups() -> &'static [GroupDescription] {

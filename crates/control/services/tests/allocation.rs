@@ -75,7 +75,7 @@ async fn allocates_and_releases_cluster_ip() {
 #[tokio::test]
 async fn refused_services_leave_no_allocations() {
     let server = server().await;
-    let asked = |ip: &str| named("b", value!({"clusterIP": ip, "ports": [{"port": 80i64}]}));
+    let requested = |ip: &str| named("b", value!({"clusterIP": ip, "ports": [{"port": 80i64}]}));
     server
         .create("services", "ns", named("a", value!({"clusterIP": "10.0.0.15", "ports": [{"port": 80i64}]})))
         .await
@@ -85,17 +85,17 @@ async fn refused_services_leave_no_allocations() {
     let before = addresses(&server).await;
     for (service, code, message) in [
         (
-            asked("10.0.0.15"),
+            requested("10.0.0.15"),
             422,
             "Service \"b\" is invalid: spec.clusterIPs: Invalid value: [\"10.0.0.15\"]: failed to allocate IP 10.0.0.15: provided IP is already allocated",
         ),
         (
-            asked("10.0.1.15"),
+            requested("10.0.1.15"),
             422,
             "Service \"b\" is invalid: spec.clusterIPs: Invalid value: [\"10.0.1.15\"]: failed to allocate IP 10.0.1.15: the provided network does not match the current range",
         ),
         (
-            asked("10.0.0.255"),
+            requested("10.0.0.255"),
             422,
             "Service \"b\" is invalid: spec.clusterIPs: Invalid value: [\"10.0.0.255\"]: failed to allocate IP 10.0.0.255: the provided network does not match the current range",
         ),
@@ -226,8 +226,8 @@ async fn dry_runs_allocate_nothing() {
     assert_eq!(node_ports(&tried), [32769, 30001]);
     assert_eq!(addresses(&server).await, Vec::<String>::new());
     server.create("services", "ns", service).await.unwrap();
-    let asked = named("b", value!({"type": "NodePort", "ports": [{"port": 80i64, "nodePort": 30001i64}]}));
-    assert_eq!(server.create_as(&user("ns", true), "services", asked).await.unwrap_err().code(), 422);
+    let requested = named("b", value!({"type": "NodePort", "ports": [{"port": 80i64, "nodePort": 30001i64}]}));
+    assert_eq!(server.create_as(&user("ns", true), "services", requested).await.unwrap_err().code(), 422);
 }
 
 #[tokio::test]
@@ -270,13 +270,13 @@ async fn concurrent_requests_allocate_nothing_twice() {
         })
     }))
     .await;
-    let mut given = BTreeMap::new();
+    let mut allocated = BTreeMap::new();
     let mut ports = HashSet::new();
     for (i, result) in created.into_iter().map(Result::unwrap) {
         match result {
             Ok(service) => {
                 let ip = service.str_at(&["spec", "clusterIP"]).to_owned();
-                assert!(given.insert(ip.clone(), i).is_none(), "{ip} was given twice");
+                assert!(allocated.insert(ip.clone(), i).is_none(), "{ip} was given twice");
                 let [port] = node_ports(&service)[..] else { panic!("{service:?}") };
                 assert!(ports.insert(port), "{port} was given twice");
             }
@@ -289,12 +289,12 @@ async fn concurrent_requests_allocate_nothing_twice() {
             }
         }
     }
-    assert_eq!(given.len(), 62);
-    let mut held = addresses(&servers[0]).await;
-    held.sort();
-    assert_eq!(held, given.keys().cloned().collect::<Vec<_>>());
+    assert_eq!(allocated.len(), 62);
+    let mut stored = addresses(&servers[0]).await;
+    stored.sort();
+    assert_eq!(stored, allocated.keys().cloned().collect::<Vec<_>>());
 
-    join_all(given.into_values().map(|i| {
+    join_all(allocated.into_values().map(|i| {
         let server = servers[(i + 1) % 2].clone();
         tokio::spawn(async move { server.delete("services", "ns", &format!("s{i}")).await.map(|_| ()).unwrap() })
     }))

@@ -216,7 +216,7 @@ mod tests {
             (value!({"metadata": {"annotations": {"a": "b"}}, "spec": {"replicas": 2i64}}), 2),
         ] {
             let mut object = new;
-            Deployment.prepare_for_update(&crate::testing::situation("default"), &mut object, &old);
+            Deployment.prepare_for_update(&crate::testing::ctx("default"), &mut object, &old);
             assert_eq!(object.int_at(&["metadata", "generation"]), Some(want));
         }
     }

@@ -15,12 +15,12 @@ use binnacle_validation::names;
 
 use crate::Features;
 use crate::core::persistent_volume_claim::set_claim_defaults;
-use crate::gated::{Gated, drop_disabled};
+use crate::gated::{GatedFields, drop_disabled};
 use crate::pod_spec::{set_template_defaults, warnings};
 use crate::workload::{prepare_create, prepare_subresource, prepare_update, template_warnings, validate_subresource};
 use crate::{Strategy, StrategyContext};
 
-const GATED: &[Gated<v1::StatefulSet>] = &[Gated {
+const GATED: &[GatedFields<v1::StatefulSet>] = &[GatedFields {
     feature: "MaxUnavailableStatefulSet",
     fields: &[route![
         v1::StatefulSet::SPEC,

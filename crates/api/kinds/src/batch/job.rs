@@ -205,7 +205,7 @@ mod tests {
             "metadata": {"name": "j", "uid": "u"},
             "spec": {"template": {"metadata": {"labels": {"job-name": "mine"}}}}
         });
-        Job.prepare_for_create(&crate::testing::situation("default"), &mut object);
+        Job.prepare_for_create(&crate::testing::ctx("default"), &mut object);
         assert_eq!(object.at(&["metadata", "labels"]), object.at(&["spec", "template", "metadata", "labels"]));
         assert_eq!(
             object.get("spec"),

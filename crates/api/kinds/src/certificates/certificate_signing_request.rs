@@ -126,7 +126,7 @@ mod tests {
 
     const CONDITIONS: &[&str] = &["status", "conditions"];
 
-    static SITUATION: LazyLock<StrategyContext<'static>> = LazyLock::new(|| crate::testing::situation(""));
+    static CTX: LazyLock<StrategyContext<'static>> = LazyLock::new(|| crate::testing::ctx(""));
 
     #[test]
     fn approval_changes_only_conditions() {
@@ -135,7 +135,7 @@ mod tests {
             "spec": {"signerName": "t"},
             "status": {"certificate": "y", "conditions": [{"type": "Approved", "status": "True"}]}
         });
-        CertificateSigningRequest.prepare_for_subresource("approval", &SITUATION, &mut new, &old);
+        CertificateSigningRequest.prepare_for_subresource("approval", &CTX, &mut new, &old);
         let want = value!({"spec": {"signerName": "s"}, "status": {"certificate": "x", "conditions": [{
             "type": "Approved", "status": "True",
             "lastUpdateTime": "1970-01-01T00:00:00Z", "lastTransitionTime": "1970-01-01T00:00:00Z"
@@ -151,7 +151,7 @@ mod tests {
         let mut new = value!({"spec": {}, "status": {"certificate": "y", "conditions": [
             {"type": "Approved", "status": "True", "reason": "changed"}
         ]}});
-        CertificateSigningRequest.prepare_for_subresource("status", &SITUATION, &mut new, &old);
+        CertificateSigningRequest.prepare_for_subresource("status", &CTX, &mut new, &old);
         assert_eq!(new.at(CONDITIONS), old.at(CONDITIONS));
         assert_eq!(new.str_at(&["status", "certificate"]), "y");
     }

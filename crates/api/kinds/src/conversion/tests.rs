@@ -320,7 +320,7 @@ fn converts_every_removed_version() {
         assert_eq!(object.str_at(&["apiVersion"]), format!("{}/{}", kind.group, kind.version), "{name:?}");
         seen += 1;
     }
-    assert!(seen > removed::CONVERSIONS.len(), "{seen}");
+    assert!(seen > removed_versions::CONVERSIONS.len(), "{seen}");
 }
 
 /// The defaults of old versions of workloads, where they are not those of `apps/v1`.

@@ -144,7 +144,7 @@ mod tests {
             }
             value!({"status": status, "spec": {}})
         };
-        let ctx = StrategyContext { now: 60, ..crate::testing::situation("") };
+        let ctx = StrategyContext { now: 60, ..crate::testing::ctx("") };
         for (old, new, want) in [
             (status("Pending", Some(t)), status("Pending", None), Some(t)),
             (status("Pending", None), status("Pending", None), None),

@@ -279,8 +279,8 @@ mod tests {
             ("catch-all", mandatory_spec("exempt").unwrap_or_default(), false),
         ] {
             let schema = value!({"metadata": {"name": name}, "spec": spec});
-            let situation = crate::testing::situation("");
-            assert_eq!(FlowSchema.validate(&situation, &schema).is_empty(), valid, "{name}");
+            let ctx = crate::testing::ctx("");
+            assert_eq!(FlowSchema.validate(&ctx, &schema).is_empty(), valid, "{name}");
         }
     }
 }

@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn validates_resource_claim_statuses() {
-        let ctx = crate::testing::situation("ns");
+        let ctx = crate::testing::ctx("ns");
         let old = value!({"spec": {"resourceClaims": [{"name": "a"}]}});
         for (statuses, want) in [
             (value!([{"name": "a", "resourceClaimName": "c"}]), vec![]),

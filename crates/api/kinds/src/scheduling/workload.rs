@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn validates_workloads() {
-        let ctx = crate::testing::situation("ns");
+        let ctx = crate::testing::ctx("ns");
         for (spec, want) in [
             (value!({"podGroupTemplates": [{"name": "a", "schedulingPolicy": {"basic": {}}}]}), vec![]),
             (value!({}), vec!["spec.podGroupTemplates: Required value"]),

@@ -35,14 +35,14 @@ fn chooses_ready_endpoints_of_the_first_family() {
         Slice::of(&value!({"addressType": family, "ports": ports, "endpoints": endpoints}))
     };
     let ready = |address: &str| value!([{"addresses": [address], "conditions": {"ready": true}}]);
-    let silent = value!([{"addresses": ["10.0.0.9", "10.0.0.10"]}]);
+    let without_condition = value!([{"addresses": ["10.0.0.9", "10.0.0.10"]}]);
     let down = value!([{"addresses": ["10.0.0.8"], "conditions": {"ready": false}}]);
     let mixed = value!([{"addresses": ["10.0.0.8"], "conditions": {"ready": false}}, {"addresses": ["10.0.0.7"]}]);
     let v6 = || slice("IPv6", "https", ready("fd00::1"));
     for (slices, want) in [
         (vec![], None),
         (vec![slice("IPv4", "https", ready("10.0.0.1"))], Some("10.0.0.1:8443")),
-        (vec![slice("IPv4", "https", silent)], Some("10.0.0.9:8443")),
+        (vec![slice("IPv4", "https", without_condition)], Some("10.0.0.9:8443")),
         (vec![slice("IPv4", "https", down.clone())], None),
         (vec![slice("IPv4", "https", mixed)], Some("10.0.0.7:8443")),
         (vec![slice("IPv4", "http", ready("10.0.0.1"))], None),

@@ -4,7 +4,7 @@ use binnacle_schema::{Value, value};
 
 use super::*;
 
-static SITUATION: LazyLock<StrategyContext<'static>> = LazyLock::new(|| crate::testing::situation("default"));
+static CTX: LazyLock<StrategyContext<'static>> = LazyLock::new(|| crate::testing::ctx("default"));
 
 fn check_defaults(spec: Value, want: Value) {
     let mut object = value!({"spec": spec});
@@ -125,7 +125,7 @@ fn prepares_new_pods() {
         },
         "status": {"phase": "Running"}
     });
-    Pod.prepare_for_create(&SITUATION, &mut object);
+    Pod.prepare_for_create(&CTX, &mut object);
     assert_eq!(
         object,
         value!({
@@ -173,7 +173,7 @@ fn prepares_status_updates() {
         "spec": {"nodeName": "b"},
         "status": {"phase": "Running", "conditions": [{"type": "Ready"}, {"type": "Ready"}]}
     });
-    Pod.prepare_for_subresource("status", &SITUATION, &mut object, &old);
+    Pod.prepare_for_subresource("status", &CTX, &mut object, &old);
     assert_eq!(
         object,
         value!({
@@ -199,7 +199,7 @@ fn resize_changes_only_resources() {
         "spec": {"nodeName": "b", "containers": [{"name": "c", "image": "j", "resources": {"limits": {"cpu": "2"}}}]},
         "status": {"phase": "Failed"}
     });
-    Pod.prepare_for_subresource("resize", &SITUATION, &mut object, &old);
+    Pod.prepare_for_subresource("resize", &CTX, &mut object, &old);
     assert_eq!(
         object,
         value!({

@@ -19,8 +19,8 @@ fn validates_conversion_responses() {
         ("v1", v1(value!({"uid": "u", "result": {"status": "Success"}})), Ok(0)),
     ];
     for (version, review, want) in cases {
-        let got = converted_objects(review.clone(), version, "u").map(|objects| objects.len());
-        assert_eq!(got, want, "{}", json::to_string(&review));
+        let received = converted_objects(review.clone(), version, "u").map(|objects| objects.len());
+        assert_eq!(received, want, "{}", json::to_string(&review));
     }
 }
 
@@ -42,9 +42,9 @@ fn restores_metadata_except_labels_and_annotations() {
         ),
     ];
     for (mut converted, want) in cases {
-        let got = restore_metadata(&original, &mut converted);
-        let got = got.map(|()| converted.get("metadata").map(json::to_string).unwrap_or_default());
-        assert_eq!(got, want.map(str::to_owned).map_err(str::to_owned));
+        let received = restore_metadata(&original, &mut converted);
+        let received = received.map(|()| converted.get("metadata").map(json::to_string).unwrap_or_default());
+        assert_eq!(received, want.map(str::to_owned).map_err(str::to_owned));
     }
     let mut converted = value!({"metadata": {"labels": {"a b": "c"}}});
     let refused = restore_metadata(&original, &mut converted).expect_err("a bad key");

@@ -123,8 +123,8 @@ impl Enabled {
     pub fn turns_off(&self, version: &VersionDescription, resource: &ResourceDescription) -> bool {
         let [group, name, plural] = [&resource.group, &resource.version, &resource.plural].map(|text| text.to_string());
         let stages = self.stages.iter().rev().find(|(stages, _)| stages.contain(version.version));
-        let said = self.resources.get(&(group.clone(), name.clone(), plural)).or(self.versions.get(&(group, name)));
-        said.copied().or(stages.map(|(_, on)| *on)) == Some(false)
+        let setting = self.resources.get(&(group.clone(), name.clone(), plural)).or(self.versions.get(&(group, name)));
+        setting.copied().or(stages.map(|(_, on)| *on)) == Some(false)
     }
 }
 
