@@ -7,7 +7,7 @@ use std::sync::Arc;
 use binnacle_features::Gates;
 use binnacle_kinds::{BuiltInKinds, tables};
 use binnacle_registry::{Catalog, Installer, Resource};
-use binnacle_resources::written_version;
+use binnacle_resources::storage_version;
 use binnacle_schema::MessageRef;
 use binnacle_scheme::{
     Conversion, Kinds, Release, ResourceDescription, ResourceType, Served, Shared, StoredType, VersionDescription,
@@ -117,16 +117,16 @@ fn kind_type<'d>(
     let stored = match stored.get(prefix) {
         Some(stored) => stored.clone(),
         None => {
-            let made = Arc::new(stored_type(d, releases)?);
-            stored.insert(prefix, made.clone());
-            made
+            let built = Arc::new(stored_type(d, releases)?);
+            stored.insert(prefix, built.clone());
+            built
         }
     };
     let storage = &stored.storage;
-    let same = (&storage.group, &storage.version, &storage.kind) == (&d.group, &d.version, &d.kind);
-    let conversion = if same { None } else { conversion(&d.group, &d.version, &d.kind) };
+    let is_storage_version = (&storage.group, &storage.version, &storage.kind) == (&d.group, &d.version, &d.kind);
+    let conversion = if is_storage_version { None } else { conversion(&d.group, &d.version, &d.kind) };
     // A version without a conversion is not served, since it would be served wrongly.
-    if !same && conversion.is_none() {
+    if !is_storage_version && conversion.is_none() {
         tracing::warn!(
             group = %d.group,
             version = %d.version,
@@ -141,7 +141,7 @@ fn kind_type<'d>(
 /// Returns the version in which objects are written; `None` if that is the one in which they are handled.
 fn written(description: &ResourceDescription, releases: Releases) -> Option<Written> {
     let storage = description.storage.as_ref()?;
-    let version = written_version(description, releases.emulated, releases.compatible)?;
+    let version = storage_version(description, releases.emulated, releases.compatible)?;
     if version == storage.version {
         return None;
     }
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_share_the_types() {
+    fn servers_share_resource_types() {
         let make = || types(&served(Releases::default(), |_, _| true), Releases::default());
         let (one, other) = (make(), make());
         assert!(one.len() > 50 && one.len() == other.len());

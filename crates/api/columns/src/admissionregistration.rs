@@ -119,7 +119,7 @@ mod tests {
     const GROUP: &str = "admissionregistration.k8s.io";
 
     #[test]
-    fn policies() {
+    fn prints_policies() {
         let cases = |rules: &str| {
             let rules = Value::Object(
                 [(rules, value!([{}, {}])), ("paramKind", value!({"apiVersion": "v1", "kind": "ConfigMap"}))]
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn bindings() {
+    fn prints_policy_bindings() {
         let binding =
             |param: Value| value!({"metadata": {"name": "b"}, "spec": {"policyName": "p", "paramRef": param}});
         let selected =
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn webhooks() {
+    fn prints_webhook_configurations() {
         let cases = [
             (value!({}), value!(["", 0i64, "<unknown>"])),
             (value!({"metadata": {"name": "a"}, "webhooks": [{}, {}]}), value!(["a", 2i64, "<unknown>"])),

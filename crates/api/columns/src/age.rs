@@ -60,7 +60,7 @@ mod tests {
     use crate::testing::noon;
 
     #[test]
-    fn ages() {
+    fn formats_ages() {
         let cases = [
             (Value::from("2024-03-10T11:59:50Z"), "10s"),
             (Value::from("2024-03-10T11:59:49.999999Z"), "10s"),

@@ -52,7 +52,7 @@ mod tests {
     use crate::testing::check_cells;
 
     #[test]
-    fn services() {
+    fn prints_api_services() {
         let cases = [
             (value!({}), value!(["", "Local", "Unknown", "<unknown>"])),
             (

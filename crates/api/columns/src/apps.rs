@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn empty() {
+    fn prints_empty_objects() {
         check_cells("apps", "ControllerRevision", [(value!({}), value!(["", "<none>", 0i64, "<unknown>"]))]);
         check_cells(
             "apps",
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn controllers() {
+    fn formats_controlling_owner() {
         let owner =
             |fields: Value| value!({"metadata": {"ownerReferences": [{"kind": "Other", "name": "o"}, (fields)]}});
         let cases = [
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn workloads() {
+    fn prints_workloads() {
         let spec = |replicas: i64| value!({"replicas": replicas, "selector": {"matchLabels": {"app": "a"}}, "template": (template())});
         let metadata = || value!({"name": "a", "creationTimestamp": "2024-03-08T12:00:00Z"});
         check_cells(

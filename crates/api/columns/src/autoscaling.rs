@@ -144,7 +144,7 @@ mod tests {
     use crate::testing::check_cells;
 
     #[test]
-    fn autoscalers() {
+    fn prints_autoscalers() {
         let cases = [
             (value!({}), value!(["", "/", "<none>", "<unset>", 0i64, 0i64, "<unknown>"])),
             (
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn one_metric() {
+    fn formats_metrics() {
         let resource = |member: &str, target: Value| {
             let metric = value!({"name": "cpu", "target": (target)});
             let type_ = if member == "resource" { "Resource" } else { "ContainerResource" };
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn scales() {
+    fn prints_scales() {
         let cases = [
             (value!({}), value!(["", 0i64, 0i64, "<unknown>"])),
             (

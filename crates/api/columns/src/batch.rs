@@ -131,7 +131,7 @@ mod tests {
     use crate::testing::check_cells;
 
     #[test]
-    fn cron_jobs() {
+    fn prints_cron_jobs() {
         let cases = [
             (value!({}), value!(["", "", "<none>", "<unset>", 0i64, "<none>", "<unknown>", "", "", "<none>"])),
             (
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs() {
+    fn prints_jobs() {
         let cases = [
             (value!({}), value!(["", "Running", "0/1", "", "<unknown>", "", "", "<none>"])),
             (
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn job_statuses() {
+    fn computes_job_statuses() {
         let cases = [
             (&[("Complete", "True"), ("Failed", "True")][..], false, "Complete"),
             (&[("Complete", "False"), ("Failed", "True")], true, "Failed"),

@@ -126,7 +126,7 @@ mod tests {
     const GROUP: &str = "certificates.k8s.io";
 
     #[test]
-    fn signing_requests() {
+    fn prints_signing_requests() {
         let cases = [
             (value!({}), value!(["", "<unknown>", "<none>", "", "<none>", "Pending"])),
             (
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn trust_bundles() {
+    fn prints_trust_bundles() {
         let cases = [
             (value!({}), value!(["", "<none>"])),
             (value!({"metadata": {"name": "b"}, "spec": {"signerName": "s.test/x"}}), value!(["b", "s.test/x"])),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn pod_requests() {
+    fn prints_pod_certificate_requests() {
         let cases = [
             (value!({}), value!(["", "", "", "", "", "Pending", "<none>"])),
             (

@@ -44,7 +44,7 @@ mod tests {
     use crate::testing::check_cells;
 
     #[test]
-    fn leases() {
+    fn prints_leases() {
         let cases = [
             (value!({}), value!(["", "", "<unknown>"])),
             (value!({"metadata": {"name": "a"}, "spec": {"holderIdentity": "me"}}), value!(["a", "me", "<unknown>"])),
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn candidates() {
+    fn prints_lease_candidates() {
         let cases = [
             (value!({}), value!(["", "", "", "", "<unknown>"])),
             (

@@ -49,7 +49,7 @@ mod tests {
     use crate::testing::check_cells;
 
     #[test]
-    fn slices() {
+    fn prints_endpoint_slices() {
         let cases = [
             (value!({}), value!(["", "", "<unset>", "<unset>", "<unknown>"])),
             (

@@ -106,7 +106,7 @@ mod tests {
     const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 
     #[test]
-    fn flow_schemas() {
+    fn prints_flow_schemas_in_matching_order() {
         let cases = [
             (value!({}), value!(["", "", 0i64, "<none>", "<unknown>", "?"])),
             (
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn priority_levels() {
+    fn prints_priority_levels() {
         let cases = [
             (value!({}), value!(["", "", "<none>", "<none>", "<none>", "<none>", "<unknown>"])),
             (

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_with_more() {
+    fn abbreviates_long_lists() {
         let cases: &[(&[&str], &str)] = &[
             (&[], "<unset>"),
             (&[""], "<unset>"),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn label_sets() {
+    fn formats_label_sets() {
         assert_eq!(labels(FieldRef::root(&Value::Null)), "<none>");
         assert_eq!(labels(FieldRef::root(&value!({}))), "<none>");
         let several = value!({"b": "2", "a": "1", "a-b": "", "a.b": "3"});
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn load_balancers() {
+    fn formats_load_balancer_ingress() {
         let ingress = value!([
             {"ip": "9.9.9.9"}, {"hostname": "b.test"}, {"ip": "1.1.1.1", "hostname": "a.test"}, {"ip": "9.9.9.9"}, {},
         ]);

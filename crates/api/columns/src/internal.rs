@@ -43,7 +43,7 @@ mod tests {
     use crate::testing::check_cells;
 
     #[test]
-    fn storage_versions() {
+    fn prints_storage_versions() {
         let cases = [
             (value!({}), value!(["", "<unset>", "<unset>", "<unknown>"])),
             (

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_without_columns_of_their_own() {
+    fn kinds_without_printers_have_default_columns() {
         let kinds = [
             ("", "LimitRange"),
             ("rbac.authorization.k8s.io", "Role"),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn every_description_is_known() {
+    fn every_column_description_exists() {
         for (group, kind, table) in all() {
             for column in table.definitions {
                 let (definition, field, ending) = match column.description {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn every_object_has_a_cell_for_each_column() {
+    fn every_row_has_a_cell_for_each_column() {
         let bookmark =
             value!({"metadata": {"annotations": {"k8s.io/initial-events-end": "true"}, "resourceVersion": "1"}});
         // No stored object looks like this, but the type of a member is never certain.
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_plain() {
+    fn columns_have_known_types_formats_and_priorities() {
         for (group, kind, table) in all() {
             for column in table.definitions {
                 assert!(matches!(column.type_, "string" | "integer" | "boolean" | "date"), "{group} {kind} {column:?}");

@@ -147,7 +147,7 @@ mod tests {
     use crate::testing::check_cells;
 
     #[test]
-    fn ip_addresses() {
+    fn prints_ip_addresses() {
         let cases = [
             (value!({}), value!(["", "<none>", "<unknown>"])),
             (
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn ingresses() {
+    fn prints_ingresses() {
         let cases = [
             (value!({}), value!(["", "<none>", "*", "", "80", "<unknown>"])),
             (
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn ingress_hosts() {
+    fn formats_ingress_hosts() {
         let cases: [(&[&str], &str); 5] = [
             (&["", ""], "*"),
             (&["a", "b", "c"], "a,b,c"),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn ingress_classes() {
+    fn prints_ingress_classes() {
         let cases = [
             (value!({}), value!(["", "", "<none>", "<unknown>"])),
             (
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn network_policies_and_service_cidrs() {
+    fn prints_network_policies_and_service_cidrs() {
         check_cells(
             "networking.k8s.io",
             "NetworkPolicy",

@@ -21,7 +21,7 @@ mod tests {
     use crate::testing::check_cells;
 
     #[test]
-    fn runtime_classes() {
+    fn prints_runtime_classes() {
         let cases = [
             (value!({}), value!(["", "", "<unknown>"])),
             (value!({"metadata": {"name": "a"}, "handler": "runsc"}), value!(["a", "runsc", "<unknown>"])),

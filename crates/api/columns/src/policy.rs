@@ -48,7 +48,7 @@ mod tests {
     use crate::testing::check_cells;
 
     #[test]
-    fn budgets() {
+    fn prints_disruption_budgets() {
         let cases = [
             (value!({}), value!(["", "N/A", "N/A", 0i64, "<unknown>"])),
             (

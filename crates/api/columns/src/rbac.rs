@@ -65,7 +65,7 @@ mod tests {
     use crate::testing::check_cells;
 
     #[test]
-    fn bindings() {
+    fn prints_role_bindings() {
         let cases = [
             (value!({}), value!(["", "/", "<unknown>", "", "", ""])),
             (

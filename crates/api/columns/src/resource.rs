@@ -194,7 +194,7 @@ mod tests {
     const GROUP: &str = "resource.k8s.io";
 
     #[test]
-    fn taint_rules() {
+    fn prints_device_taint_rules() {
         let cases = [
             (value!({}), value!(["", "", "", "", "", "<unknown>"])),
             (
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn claims() {
+    fn prints_resource_claims() {
         let cases = [
             (value!({}), value!({}), "pending"),
             (value!({}), value!({"allocation": {}}), "allocated"),
@@ -225,14 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn names_only() {
+    fn prints_device_classes_and_claim_templates() {
         let cases = [(value!({"metadata": {"name": "a"}}), value!(["a", "<unknown>"]))];
         check_cells(GROUP, "DeviceClass", cases.clone());
         check_cells(GROUP, "ResourceClaimTemplate", cases);
     }
 
     #[test]
-    fn slices() {
+    fn prints_resource_slices() {
         let cases = [
             (value!({}), value!(["", "", "", "", "<unknown>"])),
             (
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn pool_status_requests() {
+    fn prints_pool_status_requests() {
         let request =
             |status: Value| value!({"metadata": {"name": "a"}, "spec": {"driver": "d.test"}, "status": status});
         let complete = || value!({"type": "Complete", "status": "True", "lastTransitionTime": "2024-03-10T11:59:40Z"});

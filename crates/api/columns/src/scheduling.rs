@@ -83,7 +83,7 @@ mod tests {
     const GROUP: &str = "scheduling.k8s.io";
 
     #[test]
-    fn pod_groups() {
+    fn prints_pod_groups() {
         let cases = [
             (value!({}), value!(["", "Basic", "<none>", "Pending", "<unknown>"])),
             (
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn priority_classes_and_workloads() {
+    fn prints_priority_classes_and_workloads() {
         let cases = [
             (value!({}), value!(["", 0i64, false, "<unknown>", ""])),
             (

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selectors() {
+    fn formats_label_selectors() {
         let cases = [
             (Value::Null, "<none>", ""),
             (value!({}), "<none>", ""),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn go_strings() {
+    fn formats_selectors_as_go_strings() {
         let cases = [
             (
                 value!({}),

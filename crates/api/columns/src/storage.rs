@@ -124,7 +124,7 @@ mod tests {
     const GROUP: &str = "storage.k8s.io";
 
     #[test]
-    fn drivers() {
+    fn prints_csi_drivers_and_nodes() {
         let cases = [
             (value!({}), value!(["", true, false, false, "<unset>", false, "<none>", "<unknown>"])),
             (
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn classes() {
+    fn prints_storage_classes() {
         let cases = [
             (value!({}), value!(["", "", "Delete", "Immediate", false, "<unknown>"])),
             (
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn attachments() {
+    fn prints_volume_attachments() {
         let cases = [
             (value!({}), value!(["", "", "", "", false, "<unknown>"])),
             (

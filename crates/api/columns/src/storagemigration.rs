@@ -47,7 +47,7 @@ mod tests {
     use crate::testing::check_cells;
 
     #[test]
-    fn migrations() {
+    fn prints_storage_version_migrations() {
         let cases = [
             (value!({}), value!(["", "", "Unknown"])),
             (

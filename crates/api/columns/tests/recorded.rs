@@ -11,7 +11,7 @@ use binnacle_test_requirements::shared;
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn built_in_kinds() {
+fn tables_match_recorded_ones() {
     let cases = cases("builtin-table.json");
     let mut kinds = BTreeSet::new();
     for case in cases.list_at(&["cases"]) {
@@ -30,7 +30,7 @@ fn built_in_kinds() {
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn config_maps_in_lists_and_watches() {
+fn config_map_tables_match_recorded_lists_and_watches() {
     let mut checked = 0;
     for name in ["lists.json", "watch.json"] {
         let cases = cases(name);

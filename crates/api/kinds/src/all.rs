@@ -43,7 +43,7 @@ mod tests {
     use crate::tables;
 
     #[test]
-    fn every_strategy_belongs_to_a_kind_of_the_tables() {
+    fn every_strategy_has_a_kind_in_field_tables() {
         for (group, kinds) in GROUPS {
             for (kind, _) in *kinds {
                 let known = tables::kinds().any(|known| known.group == *group && known.kind == *kind);

@@ -22,7 +22,7 @@ pub type Convert = fn(&mut Value);
 /// Returns the conversions from a version to the stored version of its kind and back; `None` for the stored version
 /// itself and for unknown kinds.
 pub fn conversion(group: &str, version: &str, kind: &str) -> Option<(Convert, Convert)> {
-    let mut all = CONVERSIONS.iter().chain(removed::CONVERSIONS);
+    let mut all = CONVERSIONS.iter().chain(removed_versions::CONVERSIONS);
     all.find(|c| (c.group, c.version, c.kind) == (group, version, kind)).map(|c| (c.to, c.from))
 }
 
@@ -72,7 +72,7 @@ macro_rules! converted {
 
 mod old_workloads;
 // It needs the macros.
-mod removed;
+mod removed_versions;
 
 const CONVERSIONS: &[Conversion] = &[
     Conversion {

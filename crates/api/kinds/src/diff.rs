@@ -237,7 +237,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn differences() {
+    fn formats_differences_as_unified_diff() {
         for (old, new, want) in [
             (value!({"a": 1i64}), value!({"a": 1i64}), ""),
             (value!({"a": 1i64}), value!({"a": 2i64}), "@@ -1,3 +1,3 @@\n {\n- \"a\": 1\n+ \"a\": 2\n }\n"),

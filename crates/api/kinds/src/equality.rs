@@ -110,7 +110,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn meaning() {
+    fn compares_objects_semantically() {
         for (a, b, want) in [
             (value!({"nodeName": "a"}), value!({"nodeName": "a", "containers": null}), true),
             (value!({"nodeName": "a"}), value!({"nodeName": "b"}), false),

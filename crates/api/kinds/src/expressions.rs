@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn admission_expressions() {
+    fn compiles_admission_expressions() {
         let bool = &[Type::Bool];
         check("object.spec.x == 'y' && request.operation == 'CREATE' && variables.replicas > 2", bool, None);
         check("namespaceObject.metadata.labels['a'] == 'b'", bool, None);
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn device_selectors() {
+    fn compiles_device_selectors() {
         let check = |expression: &str, want: &[&str]| {
             let mut errors = FieldErrors::new();
             device_selector(&FieldPath::root().child("e"), expression, &mut errors);

@@ -7,7 +7,7 @@ use binnacle_schema::Value;
 use crate::Features;
 
 /// A feature gate and its fields in a structure of type `M`.
-pub(crate) struct Gated<M: 'static> {
+pub(crate) struct GatedFields<M: 'static> {
     pub(crate) feature: &'static str,
     pub(crate) fields: &'static [Route<M>],
 }
@@ -17,7 +17,7 @@ pub(crate) fn drop_disabled<M>(
     features: &Features,
     object: &mut FieldMut<M>,
     old: Option<FieldRef<M>>,
-    gated: &[Gated<M>],
+    gated: &[GatedFields<M>],
 ) {
     drop_unless(object, old, gated, |gate| features.enabled(gate));
 }
@@ -25,10 +25,10 @@ pub(crate) fn drop_disabled<M>(
 fn drop_unless<M>(
     object: &mut FieldMut<M>,
     old: Option<FieldRef<M>>,
-    gated: &[Gated<M>],
+    gated: &[GatedFields<M>],
     enabled: impl Fn(&str) -> bool,
 ) {
-    for Gated { fields, .. } in gated.iter().filter(|gated| !enabled(gated.feature)) {
+    for GatedFields { fields, .. } in gated.iter().filter(|gated| !enabled(gated.feature)) {
         if !old.is_some_and(|old| fields.iter().any(|route| in_use(old, *route))) {
             fields.iter().for_each(|route| remove(object.value(), route.steps()));
         }
@@ -75,8 +75,8 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn disabled_fields_stay_only_where_they_were() {
-        const GATED: &[Gated<PodSpec>] = &[Gated {
+    fn keeps_disabled_fields_only_if_in_use() {
+        const GATED: &[GatedFields<PodSpec>] = &[GatedFields {
             feature: "F",
             fields: &[
                 route![PodSpec::CONTAINERS, Container::RESOURCES, ResourceRequirements::CLAIMS],

@@ -301,7 +301,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn internal_forms() {
+    fn formats_values_as_internal_types() {
         for (definition, given, want) in [
             (
                 "io.k8s.api.core.v1.ServicePort",

@@ -2,13 +2,13 @@
 
 pub(crate) mod app_armor;
 mod containers;
-mod dropped;
+mod disabled_fields;
 mod image;
 mod spec;
 pub(crate) mod validation;
 mod volumes;
 pub(crate) mod warnings;
 
-pub(crate) use dropped::{drop_disabled_spec_fields, drop_disabled_status_fields};
+pub(crate) use disabled_fields::{drop_disabled_spec_fields, drop_disabled_status_fields};
 pub(crate) use spec::{drop_init_container_annotations, set_spec_defaults, set_template_defaults};
 pub(crate) use volumes::{set_claim_spec_defaults, set_remote_volume_defaults};

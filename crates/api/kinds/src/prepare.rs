@@ -83,7 +83,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn equality() {
+    fn treats_null_and_empty_lists_as_equal() {
         for (a, b, equal) in [
             (value!({"a": [], "b": null}), value!({}), true),
             (value!({"a": {"x": []}}), value!({"a": {}}), true),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_spec_is_a_new_generation() {
+    fn increments_generation_if_spec_changes() {
         let old = value!({"metadata": {"generation": 4i64}, "spec": {"replicas": 1i64}});
         for (spec, want) in [(value!({"replicas": 1i64}), 4), (value!({"replicas": 2i64}), 5)] {
             let mut object = old.clone();

@@ -9,7 +9,7 @@ use binnacle_fields::route;
 use binnacle_fields::scheduling::v1alpha2::PodGroupSpec;
 
 use crate::Entry;
-use crate::gated::Gated;
+use crate::gated::GatedFields;
 
 pub(crate) const STRATEGIES: &[Entry] = &[
     ("PodGroup", &pod_group::PodGroup),
@@ -18,10 +18,10 @@ pub(crate) const STRATEGIES: &[Entry] = &[
 ];
 
 /// The gated fields of pod groups. Each is kept on its own if the old object has it.
-const GATED: &[Gated<PodGroupSpec>] = &[
-    Gated { feature: "TopologyAwareWorkloadScheduling", fields: &[route![PodGroupSpec::SCHEDULING_CONSTRAINTS]] },
-    Gated { feature: "DRAWorkloadResourceClaims", fields: &[route![PodGroupSpec::RESOURCE_CLAIMS]] },
-    Gated { feature: "WorkloadAwarePreemption", fields: &[route![PodGroupSpec::DISRUPTION_MODE]] },
-    Gated { feature: "WorkloadAwarePreemption", fields: &[route![PodGroupSpec::PRIORITY_CLASS_NAME]] },
-    Gated { feature: "WorkloadAwarePreemption", fields: &[route![PodGroupSpec::PRIORITY]] },
+const GATED: &[GatedFields<PodGroupSpec>] = &[
+    GatedFields { feature: "TopologyAwareWorkloadScheduling", fields: &[route![PodGroupSpec::SCHEDULING_CONSTRAINTS]] },
+    GatedFields { feature: "DRAWorkloadResourceClaims", fields: &[route![PodGroupSpec::RESOURCE_CLAIMS]] },
+    GatedFields { feature: "WorkloadAwarePreemption", fields: &[route![PodGroupSpec::DISRUPTION_MODE]] },
+    GatedFields { feature: "WorkloadAwarePreemption", fields: &[route![PodGroupSpec::PRIORITY_CLASS_NAME]] },
+    GatedFields { feature: "WorkloadAwarePreemption", fields: &[route![PodGroupSpec::PRIORITY]] },
 ];

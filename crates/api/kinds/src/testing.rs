@@ -8,6 +8,6 @@ use crate::{Features, StrategyContext};
 pub(crate) static FEATURES: LazyLock<Features> = LazyLock::new(Features::default);
 
 /// Returns a request at time zero, with the default features.
-pub(crate) fn situation(namespace: &'static str) -> StrategyContext<'static> {
+pub(crate) fn ctx(namespace: &'static str) -> StrategyContext<'static> {
     StrategyContext { now: 0, namespace, api_version: "", dry_run: false, features: &FEATURES }
 }

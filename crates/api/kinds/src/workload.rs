@@ -18,7 +18,7 @@ use binnacle_schema::Value;
 use binnacle_validation::names;
 
 use crate::equality::equal;
-use crate::gated::Gated;
+use crate::gated::GatedFields;
 use crate::pod_spec::{drop_disabled_spec_fields, warnings};
 use crate::prepare::count_generation_if;
 use crate::{Features, Strategy, StrategyContext};
@@ -74,13 +74,13 @@ scalable! {
 }
 
 /// The gated counts in the status of deployments.
-pub(crate) const DEPLOYMENT_GATED: &[Gated<Deployment>] = &[Gated {
+pub(crate) const DEPLOYMENT_GATED: &[GatedFields<Deployment>] = &[GatedFields {
     feature: "DeploymentReplicaSetTerminatingReplicas",
     fields: &[route![Deployment::STATUS, DeploymentStatus::TERMINATING_REPLICAS]],
 }];
 
 /// The gated counts in the status of replica sets.
-pub(crate) const REPLICA_SET_GATED: &[Gated<ReplicaSet>] = &[Gated {
+pub(crate) const REPLICA_SET_GATED: &[GatedFields<ReplicaSet>] = &[GatedFields {
     feature: "DeploymentReplicaSetTerminatingReplicas",
     fields: &[route![ReplicaSet::STATUS, ReplicaSetStatus::TERMINATING_REPLICAS]],
 }];

@@ -23,7 +23,7 @@ fn repeated(before: &str, item: &str, count: usize, after: &str) -> String {
 }
 
 #[test]
-fn bodies_of_too_many_elements_are_refused() {
+fn rejects_bodies_with_too_many_elements() {
     let policy = message("networking.k8s.io", "v1", "NetworkPolicy");
     let review = message("authorization.k8s.io", "v1", "SelfSubjectAccessReview");
     let pod = message("", "v1", "Pod");
@@ -90,7 +90,7 @@ fn bodies_of_too_many_elements_are_refused() {
 }
 
 #[test]
-fn large_objects_of_real_clusters_are_read() {
+fn accepts_large_objects_of_real_clusters() {
     let mut map = String::from(r#"{"data":{"#);
     for i in 0..100_000 {
         let _ = write!(map, "{}\"{i:06}\":\"\"", if i > 0 { "," } else { "" });

@@ -115,7 +115,7 @@ fn without_empty_managers(value: &mut Value) {
 }
 
 #[test]
-fn typed_objects() {
+fn typed_objects_decode_to_canonical_form() {
     let mut random = Random(0x5eed);
     let limits = Limits::default();
     for kind in tables::kinds() {

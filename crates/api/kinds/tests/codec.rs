@@ -56,7 +56,7 @@ fn decoded(name: &str, result: Result<Decoded, decode::DecodeError>) -> Result<V
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn json_comes_back_byte_for_byte() {
+fn json_round_trips_byte_for_byte() {
     check(|name, text, _, message| {
         let value = decoded(name, decode::json(text.as_bytes(), message, &Limits::default()))?;
         same(name, &json::to_string(&value), &compact(text))
@@ -65,7 +65,7 @@ fn json_comes_back_byte_for_byte() {
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn yaml_becomes_the_same_json() {
+fn yaml_decodes_to_equal_json() {
     check(|name, text, yaml, message| {
         let value = decoded(name, decode::yaml(yaml.as_bytes(), message, &Limits::default()))?;
         same(name, &json::to_string(&value), &compact(text))
@@ -74,7 +74,7 @@ fn yaml_becomes_the_same_json() {
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn yaml_comes_back_byte_for_byte() {
+fn encodes_yaml_byte_for_byte() {
     check(|name, text, yaml, message| {
         let value = decoded(name, decode::json(text.as_bytes(), message, &Limits::default()))?;
         same(name, &yaml::to_string(&value), yaml)

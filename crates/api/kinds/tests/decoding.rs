@@ -22,7 +22,7 @@ fn outcome(kind: &str, text: &str) -> Result<String, String> {
 }
 
 #[test]
-fn errors() {
+fn reports_errors_of_go_decoder() {
     for (kind, text, want) in [
         (
             "ConfigMap",
@@ -152,7 +152,7 @@ fn errors() {
 }
 
 #[test]
-fn findings() {
+fn reports_unknown_and_duplicate_fields() {
     for (kind, text, want) in [
         ("ConfigMap", r#"{"metadata":{"name":"a","nothing":1},"other":{"x":[}]}"#, None),
         (
@@ -188,7 +188,7 @@ fn findings() {
 }
 
 #[test]
-fn values() {
+fn decodes_values_like_go() {
     for (kind, text, want) in [
         ("ConfigMap", r#"{}"#, r#"{"metadata":{}}"#),
         ("ConfigMap", r#"null"#, r#"{"metadata":{}}"#),
@@ -258,7 +258,7 @@ fn values() {
 
 /// The bytes of a `RawExtension` count where kube-apiserver compares them, and are never visible.
 #[test]
-fn free_form_parts_keep_their_text() {
+fn raw_extensions_keep_their_bytes() {
     let message = table("ControllerRevision");
     for (sent, shown) in [
         (r#"{"b":1,"a":[1.5,null,{}]}"#, r#"{"b":1,"a":[1.5,null,{}]}"#),

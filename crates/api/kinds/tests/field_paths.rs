@@ -15,28 +15,28 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use exceptions::EXCEPTIONS;
-use source::Form;
+use source::PathForm;
 use walk::Messages;
 
 /// The crates that are scanned, and the forms in which they write paths of built-in kinds.
-const CRATES: [(&str, &[Form]); 7] = [
-    ("api/kinds", &[Form::Path, Form::Chain, Form::Member, Form::List]),
-    ("admission/admission", &[Form::Path, Form::Chain, Form::Member, Form::List]),
-    ("admission/admission-policies", &[Form::Path, Form::Chain, Form::List]),
-    ("api/columns", &[Form::Path, Form::Chain, Form::Member, Form::List]),
+const CRATES: [(&str, &[PathForm]); 7] = [
+    ("api/kinds", &[PathForm::Path, PathForm::Chain, PathForm::Member, PathForm::List]),
+    ("admission/admission", &[PathForm::Path, PathForm::Chain, PathForm::Member, PathForm::List]),
+    ("admission/admission-policies", &[PathForm::Path, PathForm::Chain, PathForm::List]),
+    ("api/columns", &[PathForm::Path, PathForm::Chain, PathForm::Member, PathForm::List]),
     // There, single names of members are also used for other maps.
-    ("control/write-hooks", &[Form::Path, Form::Chain, Form::List]),
-    ("extensions/apiextensions", &[Form::Path, Form::Chain, Form::List]),
-    ("extensions/aggregator", &[Form::Path, Form::Chain, Form::List]),
+    ("control/write-hooks", &[PathForm::Path, PathForm::Chain, PathForm::List]),
+    ("extensions/apiextensions", &[PathForm::Path, PathForm::Chain, PathForm::List]),
+    ("extensions/aggregator", &[PathForm::Path, PathForm::Chain, PathForm::List]),
 ];
 
 #[test]
-fn literal_paths_are_in_the_tables() {
+fn literal_paths_exist_in_field_tables() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let all = Messages::all();
     let mut groups: HashMap<String, Option<Messages>> = HashMap::new();
     let mut unused: BTreeSet<(&str, &str)> = EXCEPTIONS.iter().map(|(file, path, _)| (*file, *path)).collect();
-    let (mut walked, mut lost) = (0, Vec::new());
+    let (mut walked, mut unresolved) = (0, Vec::new());
     for (folder, forms) in CRATES {
         let name = folder.split_once('/').map_or(folder, |(_, name)| name);
         let root = crates.join(folder).join("src");
@@ -50,19 +50,19 @@ fn literal_paths_are_in_the_tables() {
             let source = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
             for found in source::scan(&source).into_iter().filter(|found| forms.contains(&found.form)) {
                 walked += 1;
-                if messages.lead(&found.path) {
+                if messages.resolves(&found.path) {
                     continue;
                 }
                 let path = found.path.to_string();
                 let excepted = EXCEPTIONS.iter().find(|(file, other, _)| *file == title && *other == path);
                 match excepted {
                     Some((file, path, _)) => drop(unused.remove(&(*file, *path))),
-                    None => lost.push(format!("{title}:{}: {path}", found.line)),
+                    None => unresolved.push(format!("{title}:{}: {path}", found.line)),
                 }
             }
         }
     }
-    assert!(lost.is_empty(), "paths that no message has:\n{}", lost.join("\n"));
+    assert!(unresolved.is_empty(), "paths that no message has:\n{}", unresolved.join("\n"));
     assert!(unused.is_empty(), "exceptions for what is no longer there: {unused:?}");
     assert!(walked > 50, "only {walked} paths were found");
 }

@@ -15,14 +15,14 @@ fn update(
 ) -> (Vec<String>, Value) {
     let gates = Gates::parse(&[gate], Version::BINARY, Version::BINARY.previous()).expect("a gate that can be set");
     let features = Features { gates, allow_privileged: false, read_only: false };
-    let situation =
+    let ctx =
         StrategyContext { features: &features, now: 1_767_225_600, namespace: "ns", api_version: "v1", dry_run: false };
     let (strategy, mut object) = (strategy(group, kind), new.clone());
     let errors = if subresource.is_empty() {
-        strategy.prepare_for_update(&situation, &mut object, old);
-        strategy.validate_update(&situation, &object, old)
+        strategy.prepare_for_update(&ctx, &mut object, old);
+        strategy.validate_update(&ctx, &object, old)
     } else {
-        strategy.validate_subresource(subresource, &situation, &object, old)
+        strategy.validate_subresource(subresource, &ctx, &object, old)
     };
     (errors.iter().map(|error| error.to_string()).collect(), object)
 }
@@ -36,7 +36,7 @@ fn with(object: &Value, path: &[&str], value: Value) -> Value {
 }
 
 #[test]
-fn templates_of_suspended_jobs() {
+fn gates_control_mutability_of_suspended_jobs() {
     let template = value!({"spec": {
         "restartPolicy": "Never", "dnsPolicy": "ClusterFirst", "terminationGracePeriodSeconds": 30i64,
         "containers": [{"name": "c", "image": "i", "imagePullPolicy": "Always", "terminationMessagePath": "/m",
@@ -68,7 +68,7 @@ fn templates_of_suspended_jobs() {
 }
 
 #[test]
-fn affinity_of_volumes() {
+fn gate_controls_mutability_of_volume_affinity() {
     let term = |node: &str| {
         value!({"required": {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [(node)]}]}
@@ -87,7 +87,7 @@ fn affinity_of_volumes() {
 }
 
 #[test]
-fn nominations_of_bound_pods() {
+fn gate_controls_nomination_of_bound_pods() {
     let pod = value!({"metadata": {"name": "p", "namespace": "ns"}, "spec": {"nodeName": "n"}, "status": {}});
     let nominated = with(&pod, &["status", "nominatedNodeName"], "m".into());
     let refused = "status.nominatedNodeName: Forbidden: may not be set on pods that are already bound to a node";
@@ -100,11 +100,12 @@ fn nominations_of_bound_pods() {
 }
 
 #[test]
-fn status_of_ranges() {
+fn gate_controls_reset_of_service_cidr_status() {
     let range = value!({"metadata": {"name": "r"}, "spec": {"cidrs": ["10.0.0.0/24"]}});
     let written = with(&range, &["status"], value!({"conditions": []}));
-    for (gate, kept) in [("ServiceCIDRStatusFieldWiping=true", false), ("ServiceCIDRStatusFieldWiping=false", true)] {
+    for (gate, is_kept) in [("ServiceCIDRStatusFieldWiping=true", false), ("ServiceCIDRStatusFieldWiping=false", true)]
+    {
         let (errors, stored) = update(gate, ("networking.k8s.io", "ServiceCIDR"), "", &written, &range);
-        assert_eq!((errors, stored.get("status").is_some()), (Vec::new(), kept), "{gate}");
+        assert_eq!((errors, stored.get("status").is_some()), (Vec::new(), is_kept), "{gate}");
     }
 }

@@ -83,7 +83,7 @@ fn name_kinds(value: &mut Value, message: &Message) {
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn every_fixture() {
+fn fixtures_agree_in_protobuf_json_and_tree() {
     let folder = shared("reference/roundtrip");
     let mut kinds = BTreeSet::new();
     let mut problems = Vec::new();

@@ -209,7 +209,7 @@ fn value(random: &mut Random, ty: &Ty, depth: u64) -> Value {
 }
 
 #[test]
-fn random_objects() {
+fn random_objects_round_trip() {
     let mut random = Random(0x5eed_0b1a_c1e5);
     let (mut objects, mut size) = (0, 0);
     for kind in tables::kinds() {
@@ -331,7 +331,7 @@ fn record((key, content): &(u64, Vec<u8>)) -> Vec<u8> {
 }
 
 #[test]
-fn objects_in_any_order() {
+fn decodes_fields_in_any_order() {
     let mut random = Random(0x0dd_0de2);
     for kind in tables::kinds().filter(|kind| kind.message.fields.iter().any(|field| field.tag != 0)) {
         let tree = object(&mut random, kind.message, 0);
@@ -348,7 +348,7 @@ fn objects_in_any_order() {
 
 /// Damaged bytes result in an object or an error, the same from both readers, and never in a panic.
 #[test]
-fn damaged_objects() {
+fn readers_agree_on_damaged_objects() {
     let mut random = Random(0xda_3a9e);
     let (mut read, mut refused) = (0, 0);
     for kind in tables::kinds().filter(|kind| kind.message.fields.iter().any(|field| field.tag != 0)) {
@@ -386,7 +386,7 @@ fn damaged_objects() {
 
 /// Schemas within schemas, the only messages that nest without bound.
 #[test]
-fn deep_schemas() {
+fn limits_depth_of_schemas() {
     let name = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
     let schema = tables::message(name).expect("the tables have schemas");
     let nested =

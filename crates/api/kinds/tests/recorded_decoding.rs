@@ -34,7 +34,7 @@ fn is_yaml(step: &Value) -> bool {
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn objects_that_cannot_be_handled() {
+fn decoding_errors_match_recorded_ones() {
     let mut compared = 0;
     for step in steps() {
         let message = step["expect"]["body"]["message"].as_str().unwrap_or_default();
@@ -66,7 +66,7 @@ fn objects_that_cannot_be_handled() {
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn documents_without_version_and_kind() {
+fn type_meta_errors_match_recorded_ones() {
     let mut compared = 0;
     for step in steps() {
         let message = step["expect"]["body"]["message"].as_str().unwrap_or_default();
@@ -93,7 +93,7 @@ fn documents_without_version_and_kind() {
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn warnings() {
+fn field_warnings_match_recorded_ones() {
     let mut compared = 0;
     for step in steps() {
         let path = step["path"].as_str().unwrap_or_default();

@@ -30,7 +30,7 @@ use expect_test::expect_file;
 use serde_json::Value as Json;
 
 #[test]
-fn every_rule_says_what_it_should() {
+fn rules_report_expected_errors() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("test_data/rules");
     let mut paths: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
@@ -44,12 +44,12 @@ fn every_rule_says_what_it_should() {
 /// Returns the text of a file with the present errors.
 fn replay(text: &str) -> String {
     let mut now = String::new();
-    let mut subject: Option<Subject> = None;
+    let mut subject: Option<RuleSubject> = None;
     let mut base = String::new();
     for line in text.lines().filter(|line| !line.starts_with("  ")) {
         writeln!(now, "{line}").unwrap();
         if let Some(rest) = line.strip_prefix("kind ") {
-            subject = Some(Subject::named(rest));
+            subject = Some(RuleSubject::named(rest));
         } else if let Some(rest) = line.strip_prefix("base ") {
             base = rest.to_owned();
         } else if let Some((verb, changes)) = line.split_once(' ').filter(|_| !line.starts_with('#')) {
@@ -61,9 +61,9 @@ fn replay(text: &str) -> String {
 }
 
 /// The kind of some cases.
-struct Subject(&'static ResourceDescription);
+struct RuleSubject(&'static ResourceDescription);
 
-impl Subject {
+impl RuleSubject {
     fn named(text: &str) -> Self {
         let (api_version, plural) = text.split_once(' ').unwrap();
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -76,11 +76,11 @@ impl Subject {
         let base = &changed(base, "-");
         if verb == "create" {
             let mut object = self.decode(&changed(base, changes));
-            strategy.prepare_for_create(&self.situation(), &mut object);
-            return strategy.validate(&self.situation(), &object);
+            strategy.prepare_for_create(&self.ctx(), &mut object);
+            return strategy.validate(&self.ctx(), &object);
         }
         let mut old = self.decode(base);
-        strategy.prepare_for_create(&self.situation(), &mut old);
+        strategy.prepare_for_create(&self.ctx(), &mut old);
         // The status of nodes and controllers is kept by create.
         let reported = serde_json::from_str::<Json>(base).is_ok_and(|base| base.get("status").is_some());
         if let Some(status) = self.decode(base).get("status").filter(|_| reported) {
@@ -88,11 +88,11 @@ impl Subject {
         }
         let mut object = self.decode(&changed(base, changes));
         if verb == "update" {
-            strategy.prepare_for_update(&self.situation(), &mut object, &old);
-            return strategy.validate_update(&self.situation(), &object, &old);
+            strategy.prepare_for_update(&self.ctx(), &mut object, &old);
+            return strategy.validate_update(&self.ctx(), &object, &old);
         }
-        strategy.prepare_for_subresource(verb, &self.situation(), &mut object, &old);
-        strategy.validate_subresource(verb, &self.situation(), &object, &old)
+        strategy.prepare_for_subresource(verb, &self.ctx(), &mut object, &old);
+        strategy.validate_subresource(verb, &self.ctx(), &object, &old)
     }
 
     fn strategy(&self) -> &'static dyn Strategy {
@@ -100,7 +100,7 @@ impl Subject {
         strategy(&storage.group, &storage.kind)
     }
 
-    fn situation(&self) -> StrategyContext<'static> {
+    fn ctx(&self) -> StrategyContext<'static> {
         let namespace = if self.0.namespaced { "ns" } else { "" };
         static FEATURES: LazyLock<Features> = LazyLock::new(Features::default);
         StrategyContext { now: 1_767_225_600, namespace, api_version: "", dry_run: false, features: &FEATURES }

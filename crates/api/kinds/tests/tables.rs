@@ -10,7 +10,7 @@ mod conversions;
 mod openapi;
 #[path = "tables/roundtrip.rs"]
 mod roundtrip;
-#[path = "tables/spots.rs"]
-mod spots;
+#[path = "tables/spot_checks.rs"]
+mod spot_checks;
 #[path = "tables/support.rs"]
 mod support;

@@ -396,7 +396,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_of_pods_and_events() {
+    fn computes_selectable_fields() {
         let field = |fields: &[SelectableField], name: &str, object: &Value| {
             fields.iter().find(|field| field.name == name).map(|field| field.of(object)).unwrap()
         };

@@ -34,7 +34,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_and_versions_keep_their_order() {
+    fn keeps_groups_and_versions_in_order() {
         let mut served = default_served();
         for (group, version) in
             [("b.test", "v1beta1"), ("a.test", "v1"), ("b.test", "v10"), ("b.test", "v2alpha1"), ("b.test", "v1")]
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_off_is_not_served() {
+    fn omits_resources_that_are_off_by_default() {
         let served = default_served();
         assert!(served.group("storagemigration.k8s.io").is_none());
         assert!(served.version("resource.k8s.io", "v1beta1").is_none());

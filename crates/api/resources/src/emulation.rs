@@ -65,7 +65,7 @@ impl ServedResources {
         let (mut on_below, mut served_below): (HashSet<&str>, HashSet<&str>) = Default::default();
         for version in versions {
             let is_alpha = version.version.contains("alpha");
-            let (mut candidates, mut kept) = (0, 0);
+            let (mut candidates, mut remaining) = (0, 0);
             for resource in &version.resources {
                 let plural = resource.plural.as_str();
                 let on = enabled.serves(version, resource)
@@ -83,13 +83,13 @@ impl ServedResources {
                 if !is_known(resource, version, enabled, emulation, served_below.contains(plural), group)? {
                     continue;
                 }
-                kept += 1;
+                remaining += 1;
                 if !is_alpha {
                     served_below.insert(plural);
                 }
                 self.0.insert((group.name, version.version, plural));
             }
-            if candidates > 0 && kept == 0 && enabled.names_version(group.name, version.version) {
+            if candidates > 0 && remaining == 0 && enabled.names_version(group.name, version.version) {
                 let current = emulation.release;
                 return Err(EmulationError::Version { group: group.name, version: version.version, current });
             }
@@ -158,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn order() {
+    fn orders_versions_by_maturity() {
         let mut versions = ["v2", "v1", "v1beta2", "v1alpha3", "v1beta1", "v2beta1", "v10"];
         versions.sort_by_key(|version| maturity(version));
         assert_eq!(versions, ["v1alpha3", "v1beta1", "v1beta2", "v2beta1", "v1", "v2", "v10"]);
     }
 
     #[test]
-    fn later_versions() {
+    fn emulated_release_limits_served_versions() {
         let claims = |version| ("resource.k8s.io", version, "resourceclaims");
         let policies = ("admissionregistration.k8s.io", "v1beta1", "validatingadmissionpolicies");
         for (config, emulation, (group, version, plural), want) in [
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_and_unknown() {
+    fn rejects_resources_introduced_after_emulated_release() {
         for (config, want) in [
             (
                 "resource.k8s.io/v1/resourceclaims=true",

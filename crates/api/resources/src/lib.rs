@@ -16,8 +16,8 @@ macro_rules! path {
 
 mod default_served;
 mod emulation;
-mod enabled;
-mod written;
+mod runtime_config;
+mod storage_version;
 
 mod admissionregistration;
 mod apiextensions;
@@ -50,8 +50,8 @@ use binnacle_scheme::{GroupDescription, ResourceDescription, VersionDescription}
 
 pub use default_served::default_served;
 pub use emulation::{Emulation, EmulationError, ServedResources};
-pub use enabled::{Enabled, EnabledError};
-pub use written::{announced, written_version};
+pub use runtime_config::{Enabled, EnabledError};
+pub use storage_version::{announced, storage_version};
 
 /// Returns all built-in groups, in the order of discovery.
 pub fn groups() -> &'static [GroupDescription] {
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_resolve_to_fields() {
+    fn resolves_field_labels() {
         for (group, version, plural, label, expected) in [
             ("", "v1", "pods", "spec.host", Ok("spec.nodeName")),
             ("", "v1", "pods", "status.podIPs", Ok("status.podIPs")),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn storage_of_the_unusual() {
+    fn uses_storage_prefixes_of_kube_apiserver() {
         for (group, version, plural, key_prefix, stored) in [
             ("", "v1", "pods", "pods", ["", "v1"]),
             ("", "v1", "nodes", "minions", ["", "v1"]),

@@ -27,7 +27,7 @@ const OLDER: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn keys_are_those_of_the_reference() {
+fn storage_keys_match_kube_apiserver() {
     let mut owners: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
     let mut odd = 0;
     for resource in all() {
@@ -55,7 +55,7 @@ fn keys_are_those_of_the_reference() {
 }
 
 #[test]
-fn some_are_stored_in_an_older_version() {
+fn some_resources_are_stored_in_an_older_version() {
     for (group, plural, version) in OLDER {
         let resources = all();
         let mut found = resources

@@ -20,69 +20,69 @@ pub struct Controller {
     also: &'static [&'static str],
     /// The hook that has to be done before this controller starts.
     after: Option<&'static str>,
-    how: How,
+    schedule: Schedule,
 }
 
 #[derive(Clone)]
-enum How {
+enum Schedule {
     /// Runs at the start, and again at intervals.
-    Repeated(Repeated),
+    Periodic(PeriodicTask),
     /// Processes changes of resources until the shutdown signal.
-    Watching(Watching),
+    Watch(WatchFn),
 }
 
 #[derive(Clone)]
-struct Repeated {
-    ensure: Ensure,
+struct PeriodicTask {
+    run: RunFn,
     /// Whether the hook is done only after a success; otherwise the first attempt suffices. kube-apiserver reports a
     /// hook that only starts a controller as finished: a full etcd, or a webhook that refuses everything, must not block
     /// the requests that would help.
     required: bool,
     /// The time after which a successful run is repeated.
-    every: Option<Duration>,
+    interval: Option<Duration>,
     /// The event that makes the next run due before.
-    early: Option<Early>,
+    trigger: Option<TriggerFn>,
     /// Undoes the work when the server stops.
-    undo: Option<Ensure>,
+    cleanup: Option<RunFn>,
     /// The queues of kube-apiserver's controller; each run counts as one item of each.
     queues: Vec<WorkQueue>,
 }
 
-type Ensure = Arc<dyn Fn() -> BoxFuture<'static, Result<(), Status>> + Send + Sync>;
-type Early = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
-type Watching = Arc<dyn Fn(watch::Sender<bool>, Shutdown) -> BoxFuture<'static, ()> + Send + Sync>;
+type RunFn = Arc<dyn Fn() -> BoxFuture<'static, Result<(), Status>> + Send + Sync>;
+type TriggerFn = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
+type WatchFn = Arc<dyn Fn(watch::Sender<bool>, Shutdown) -> BoxFuture<'static, ()> + Send + Sync>;
 
 impl Controller {
     /// Creates a controller that runs `ensure` at the start and every `every` seconds after a success; once without.
     /// A failed run is repeated after a pause that doubles.
-    pub fn repeated<S: Send + Sync + 'static>(
+    pub fn periodic<S: Send + Sync + 'static>(
         name: &'static str,
-        every: Option<u64>,
+        interval: Option<u64>,
         state: &Arc<S>,
-        ensure: for<'a> fn(&'a S) -> BoxFuture<'a, Result<(), Status>>,
+        run: for<'a> fn(&'a S) -> BoxFuture<'a, Result<(), Status>>,
     ) -> Self {
-        let repeated = Repeated {
-            ensure: bound(state, ensure),
+        let periodic = PeriodicTask {
+            run: bound(state, run),
             required: true,
-            every: every.map(Duration::from_secs),
-            early: None,
-            undo: None,
+            interval: interval.map(Duration::from_secs),
+            trigger: None,
+            cleanup: None,
             queues: Vec::new(),
         };
-        Self { name, also: &[], after: None, how: How::Repeated(repeated) }
+        Self { name, also: &[], after: None, schedule: Schedule::Periodic(periodic) }
     }
 
     /// Creates a controller that processes changes until the shutdown signal, and sends true when it has caught up.
     /// `also` are further hooks that are done then.
-    pub fn watching<S: Send + Sync + 'static>(
+    pub fn watch<S: Send + Sync + 'static>(
         name: &'static str,
         also: &'static [&'static str],
         state: &Arc<S>,
         run: fn(Arc<S>, watch::Sender<bool>, Shutdown) -> BoxFuture<'static, ()>,
     ) -> Self {
         let state = state.clone();
-        let watching: Watching = Arc::new(move |done, shutdown| run(state.clone(), done, shutdown));
-        Self { name, also, after: None, how: How::Watching(watching) }
+        let run: WatchFn = Arc::new(move |done, shutdown| run(state.clone(), done, shutdown));
+        Self { name, also, after: None, schedule: Schedule::Watch(run) }
     }
 
     /// Starts the controller only after another's hook is done.
@@ -91,7 +91,7 @@ impl Controller {
     }
 
     /// Returns the name of the hook that has to be done before.
-    pub fn needs(&self) -> Option<&'static str> {
+    pub fn dependency(&self) -> Option<&'static str> {
         self.after
     }
 
@@ -106,47 +106,47 @@ impl Controller {
 
     /// Reports the hook as done after the first run, even if it has failed. For repeated controllers, as the following.
     pub fn optional(self) -> Self {
-        self.with(|repeated| repeated.required = false)
+        self.with(|periodic| periodic.required = false)
     }
 
     /// Runs before the interval has passed when `due` ends.
-    pub fn or_when<S: Send + Sync + 'static>(
+    pub fn with_trigger<S: Send + Sync + 'static>(
         self,
         state: &Arc<S>,
         due: for<'a> fn(&'a S) -> BoxFuture<'a, ()>,
     ) -> Self {
-        self.with(|repeated| repeated.early = Some(bound(state, due)))
+        self.with(|periodic| periodic.trigger = Some(bound(state, due)))
     }
 
     /// Runs `undo` at shutdown if a run has succeeded.
-    pub fn undone_by<S: Send + Sync + 'static>(
+    pub fn with_cleanup<S: Send + Sync + 'static>(
         self,
         state: &Arc<S>,
-        undo: for<'a> fn(&'a S) -> BoxFuture<'a, Result<(), Status>>,
+        cleanup: for<'a> fn(&'a S) -> BoxFuture<'a, Result<(), Status>>,
     ) -> Self {
-        self.with(|repeated| repeated.undo = Some(bound(state, undo)))
+        self.with(|periodic| periodic.cleanup = Some(bound(state, cleanup)))
     }
 
     /// Counts each run as an item of these queues.
-    pub fn counted(self, queues: Vec<WorkQueue>) -> Self {
-        self.with(|repeated| repeated.queues = queues)
+    pub fn with_queues(self, queues: Vec<WorkQueue>) -> Self {
+        self.with(|periodic| periodic.queues = queues)
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Repeated)) -> Self {
-        if let How::Repeated(repeated) = &mut self.how {
-            change(repeated);
+    fn with(mut self, change: impl FnOnce(&mut PeriodicTask)) -> Self {
+        if let Schedule::Periodic(periodic) = &mut self.schedule {
+            change(periodic);
         }
         self
     }
 
     pub(crate) async fn run(self, done: watch::Sender<bool>, shutdown: Shutdown) {
-        match self.how {
-            How::Watching(run) => run(done, shutdown).await,
-            How::Repeated(repeated) => {
-                repeated.run(self.name, &done, &shutdown).await;
-                if let Some(undo) = &repeated.undo
+        match self.schedule {
+            Schedule::Watch(run) => run(done, shutdown).await,
+            Schedule::Periodic(periodic) => {
+                periodic.run(self.name, &done, &shutdown).await;
+                if let Some(cleanup) = &periodic.cleanup
                     && *done.borrow()
-                    && let Err(status) = undo().await
+                    && let Err(status) = cleanup().await
                 {
                     tracing::warn!(controller = self.name, error = status.message(), "could not be undone");
                 }
@@ -155,7 +155,7 @@ impl Controller {
     }
 }
 
-impl Repeated {
+impl PeriodicTask {
     /// Runs until the shutdown signal, or until a run has succeeded if there is no interval.
     async fn run(&self, name: &'static str, report: &watch::Sender<bool>, shutdown: &Shutdown) {
         let fired = shutdown.fired();
@@ -163,15 +163,15 @@ impl Repeated {
         let mut retry = RETRY_FIRST;
         while !shutdown.is_fired() {
             let counted: Vec<WorkItem> = self.queues.iter().map(|queue| queue.add().begin()).collect();
-            let ensured = (self.ensure)().await;
+            let outcome = (self.run)().await;
             drop(counted);
-            let early = self.early.as_ref().filter(|_| ensured.is_ok());
-            let pause = match ensured {
+            let trigger = self.trigger.as_ref().filter(|_| outcome.is_ok());
+            let pause = match outcome {
                 Ok(()) => {
                     report.send_replace(true);
                     retry = RETRY_FIRST;
-                    match self.every {
-                        Some(every) => every,
+                    match self.interval {
+                        Some(interval) => interval,
                         None => return,
                     }
                 }
@@ -188,8 +188,8 @@ impl Repeated {
                 }
             };
             let due = async {
-                match early {
-                    Some(early) => early().await,
+                match trigger {
+                    Some(trigger) => trigger().await,
                     None => std::future::pending().await,
                 }
             };

@@ -24,9 +24,9 @@ const BATCH: usize = 256;
 const RETRY: Duration = Duration::from_millis(250);
 
 /// A receiver of changes. Objects are in the storage version. Methods must not block.
-pub trait Handler: Send + Sync + 'static {
+pub trait EventHandler: Send + Sync + 'static {
     /// Called when all objects were read again: those for which `there(namespace, name)` is false are gone.
-    fn retain(&self, there: &dyn Fn(&str, &str) -> bool);
+    fn retain(&self, exists: &dyn Fn(&str, &str) -> bool);
 
     /// Called for an object that exists, was created or has changed.
     fn put(&self, object: Value);
@@ -38,7 +38,7 @@ pub trait Handler: Send + Sync + 'static {
 /// A task that delivers the changes of one resource to a handler.
 pub struct Informer<H> {
     resource: Arc<Resource>,
-    selected: LabelSelector,
+    selector: LabelSelector,
     handler: H,
     /// The number of calls of `catch_up`, and the last of them whose changes are delivered. Only the task delivers: the
     /// objects may be large, and a reader that waits for its turn to compute must not hold up the others.
@@ -47,16 +47,16 @@ pub struct Informer<H> {
     delivered: watch::Sender<u64>,
 }
 
-impl<H: Handler> Informer<H> {
+impl<H: EventHandler> Informer<H> {
     /// Creates an informer; [`Informer::run`] starts it.
     pub fn new(resource: Arc<Resource>, handler: H) -> Arc<Self> {
-        Self::selecting(resource, LabelSelector::default(), handler)
+        Self::with_selector(resource, LabelSelector::default(), handler)
     }
 
     /// Creates an informer for the objects with certain labels.
-    pub fn selecting(resource: Arc<Resource>, selected: LabelSelector, handler: H) -> Arc<Self> {
+    pub fn with_selector(resource: Arc<Resource>, selector: LabelSelector, handler: H) -> Arc<Self> {
         let (called, calls, delivered) = (AtomicU64::new(0), Notify::new(), watch::Sender::new(0));
-        Arc::new(Self { resource, selected, handler, called, calls, delivered })
+        Arc::new(Self { resource, selector, handler, called, calls, delivered })
     }
 
     /// Follows the resource until shutdown; `read` is called after all objects have been read for the first time. After
@@ -64,7 +64,7 @@ impl<H: Handler> Informer<H> {
     pub async fn run(self: Arc<Self>, shutdown: Shutdown, read: impl FnOnce() + Send) {
         let read = Mutex::new(Some(read));
         supervise("informer", || {
-            self.follow(&shutdown, || {
+            self.list_and_watch(&shutdown, || {
                 if let Some(read) = read.lock().take() {
                     read();
                 }
@@ -73,24 +73,24 @@ impl<H: Handler> Informer<H> {
         .await;
     }
 
-    async fn follow(&self, shutdown: &Shutdown, read: impl Fn() + Send) {
+    async fn list_and_watch(&self, shutdown: &Shutdown, read: impl Fn() + Send) {
         let fired = shutdown.fired();
         tokio::pin!(fired);
         loop {
-            let opened = tokio::select! {
-                opened = self.begin() => opened,
+            let watch = tokio::select! {
+                watch = self.open() => watch,
                 () = &mut fired => return,
             };
-            let Ok(mut watcher) = opened else {
+            let Ok(mut watcher) = watch else {
                 tokio::select! {
                     () = tokio::time::sleep(RETRY) => continue,
                     () = &mut fired => return,
                 }
             };
             read();
-            while self.answer_calls(&mut watcher).await.is_ok() {
+            while self.serve_catch_up_calls(&mut watcher).await.is_ok() {
                 tokio::select! {
-                    taken = poll_fn(|poller| self.take(&mut watcher, poller)) => if taken.is_err() { break },
+                    delivered = poll_fn(|poller| self.deliver_batch(&mut watcher, poller)) => if delivered.is_err() { break },
                     () = self.calls.notified() => {}
                     () = &mut fired => return,
                 }
@@ -113,22 +113,22 @@ impl<H: Handler> Informer<H> {
     }
 
     /// Delivers all items that the watch has at this moment, for those that wait for them.
-    async fn answer_calls(&self, watcher: &mut Watcher) -> Result<(), WatchError> {
+    async fn serve_catch_up_calls(&self, watcher: &mut Watcher) -> Result<(), WatchError> {
         let called = self.called.load(Ordering::SeqCst);
         if called == *self.delivered.borrow() {
             return Ok(());
         }
-        while let Poll::Ready(taken) = poll_fn(|poller| Poll::Ready(self.take(watcher, poller))).await {
-            taken?;
+        while let Poll::Ready(delivered) = poll_fn(|poller| Poll::Ready(self.deliver_batch(watcher, poller))).await {
+            delivered?;
         }
         self.delivered.send_replace(called);
         Ok(())
     }
 
     /// Opens a watch and reads the existing objects.
-    async fn begin(&self) -> Result<Watcher, ()> {
+    async fn open(&self) -> Result<Watcher, ()> {
         let context = Context::internal("");
-        let options = ListOptions { labels: self.selected.clone(), ..ListOptions::default() };
+        let options = ListOptions { labels: self.selector.clone(), ..ListOptions::default() };
         let from = WatchFrom::InitialEvents { not_older_than: None };
         let mut watcher = match self.resource.watch(&context, &options, from).await {
             Ok(Ok(watcher)) => watcher,
@@ -143,26 +143,26 @@ impl<H: Handler> Informer<H> {
                 match &item {
                     WatchItem::InitialEventsEnd(_) => {
                         self.handler.retain(&|namespace, name| there.contains(&path(namespace, name)));
-                        rest.for_each(|item| self.tell(&item));
+                        rest.for_each(|item| self.deliver(&item));
                         return Ok(watcher);
                     }
                     item => {
                         there.extend(item.entry().map(|entry| path(entry.namespace(), entry.name())));
-                        self.tell(item);
+                        self.deliver(item);
                     }
                 }
             }
         }
     }
 
-    fn take(&self, watcher: &mut Watcher, poller: &mut Poller<'_>) -> Poll<Result<(), WatchError>> {
+    fn deliver_batch(&self, watcher: &mut Watcher, poller: &mut Poller<'_>) -> Poll<Result<(), WatchError>> {
         let mut items = Vec::new();
         let polled = watcher.poll_batch(poller, BATCH, &mut items);
-        items.iter().for_each(|item| self.tell(item));
+        items.iter().for_each(|item| self.deliver(item));
         polled
     }
 
-    fn tell(&self, item: &WatchItem) {
+    fn deliver(&self, item: &WatchItem) {
         match item {
             // An object that stops matching is removed as well.
             WatchItem::Event { change: Change::Deleted, event } => {
@@ -209,9 +209,9 @@ mod tests {
     #[derive(Default)]
     struct Names(Mutex<BTreeSet<String>>);
 
-    impl Handler for Arc<Names> {
-        fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
-            self.0.lock().retain(|name| there("", name));
+    impl EventHandler for Arc<Names> {
+        fn retain(&self, exists: &dyn Fn(&str, &str) -> bool) {
+            self.0.lock().retain(|name| exists("", name));
         }
 
         fn put(&self, object: Value) {
@@ -225,7 +225,7 @@ mod tests {
 
     /// The handler gets the objects with the selected labels, until they lose them.
     #[tokio::test]
-    async fn selecting() {
+    async fn delivers_only_selected_objects() {
         let resources = binnacle_test_cluster::resources();
         let objects = Objects::new(&resources, "", "v1", "namespaces").unwrap();
         let create = async |name: &str, role: &str| {
@@ -235,12 +235,12 @@ mod tests {
         create("two", "b").await;
         let names = Arc::new(Names::default());
         let resource = resources.require("", "v1", "namespaces").unwrap().clone();
-        let selected = LabelSelector::parse("role=a").unwrap();
-        let informer = Informer::selecting(resource, selected, names.clone());
+        let selector = LabelSelector::parse("role=a").unwrap();
+        let informer = Informer::with_selector(resource, selector, names.clone());
         let (trigger, shutdown) = ShutdownTrigger::new();
-        let (read, was_read) = tokio::sync::oneshot::channel();
+        let (read, is_read) = tokio::sync::oneshot::channel();
         let task = tokio::spawn(informer.clone().run(shutdown, move || read.send(()).unwrap_or_default()));
-        was_read.await.unwrap();
+        is_read.await.unwrap();
         create("three", "a").await;
         let relabel = |object: &mut Value| object.make_at(&["metadata", "labels"]).insert("role", "b");
         objects.update("", "one", "", |object| drop(relabel(object))).await.unwrap();
@@ -252,7 +252,7 @@ mod tests {
 
     /// After catching up, all earlier writes are known, however the task is scheduled.
     #[tokio::test]
-    async fn catching_up() {
+    async fn catch_up_waits_for_acknowledged_writes() {
         let resources = binnacle_test_cluster::resources();
         let objects = Objects::new(&resources, "", "v1", "namespaces").unwrap();
         let create = async |name: &str| objects.create("", value!({"metadata": {"name": name}})).await.unwrap();
@@ -260,9 +260,9 @@ mod tests {
         let names = Arc::new(Names::default());
         let informer = Informer::new(resources.require("", "v1", "namespaces").unwrap().clone(), names.clone());
         let (trigger, shutdown) = ShutdownTrigger::new();
-        let (read, was_read) = tokio::sync::oneshot::channel();
+        let (read, is_read) = tokio::sync::oneshot::channel();
         let task = tokio::spawn(informer.clone().run(shutdown, move || read.send(()).unwrap_or_default()));
-        was_read.await.unwrap();
+        is_read.await.unwrap();
         assert!(names.0.lock().contains("before"));
         for round in 0..200 {
             let name = format!("n{round}");

@@ -15,7 +15,7 @@ mod queues;
 pub use change_watcher::{ChangeWatcher, Changes};
 pub use controller::{Controller, RETRY_FIRST, RETRY_LAST};
 pub use hook::PostStartHook;
-pub use informer::{Handler, Informer};
+pub use informer::{EventHandler, Informer};
 pub use manager::Manager;
 pub use objects::Objects;
 pub use queues::Queues;

@@ -27,12 +27,12 @@ impl Manager {
         let stages: Vec<Vec<(Controller, watch::Sender<bool>)>> = stages
             .into_iter()
             .map(|stage| {
-                let reported = stage.into_iter().map(|controller| {
+                let with_senders = stage.into_iter().map(|controller| {
                     let done = watch::Sender::new(false);
                     hooks.extend(controller.hooks().map(|name| PostStartHook::of(name, &done)));
                     (controller, done)
                 });
-                reported.collect()
+                with_senders.collect()
             })
             .collect();
         let task = tokio::spawn(run(stages, hooks.clone(), shutdown));
@@ -74,15 +74,15 @@ async fn run(stages: Vec<Vec<(Controller, watch::Sender<bool>)>>, hooks: Vec<Pos
         }
         started += stage.iter().map(|(controller, _)| controller.hooks().count()).sum::<usize>();
         for (controller, done) in stage {
-            let before = hooks.iter().find(|hook| controller.needs() == Some(hook.name())).cloned();
+            let dependency = hooks.iter().find(|hook| controller.dependency() == Some(hook.name())).cloned();
             let shutdown = shutdown.clone();
             tasks.spawn(supervise(controller.name(), move || {
-                let (controller, before) = (controller.clone(), before.clone());
+                let (controller, dependency) = (controller.clone(), dependency.clone());
                 let (done, shutdown) = (done.clone(), shutdown.clone());
                 async move {
-                    if let Some(before) = before {
+                    if let Some(dependency) = dependency {
                         tokio::select! {
-                            () = before.wait() => {}
+                            () = dependency.wait() => {}
                             () = shutdown.fired() => return,
                         }
                     }
@@ -91,8 +91,8 @@ async fn run(stages: Vec<Vec<(Controller, watch::Sender<bool>)>>, hooks: Vec<Pos
             }));
         }
     }
-    while let Some(ended) = tasks.join_next().await {
-        if let Err(error) = ended {
+    while let Some(stopped) = tasks.join_next().await {
+        if let Err(error) = stopped {
             tracing::error!(%error, "a controller panicked");
         }
     }

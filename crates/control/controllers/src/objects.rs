@@ -195,7 +195,7 @@ impl Objects {
         let options = UpdateOptions { subresource: "status".into(), ..UpdateOptions::default() };
         let mut change = |old: Option<&Value>| {
             let update = self.resource.update_by(&context, manager, "status");
-            let request = Apply { update, force: true, versions: &OneVersion(&self.resource) };
+            let request = Apply { update, force: true, versions: &SingleVersion(&self.resource) };
             apply(&request, old, &config)
                 .map(|applied| applied.object.into())
                 .map_err(|error| Status::internal(error.to_string()))
@@ -216,9 +216,9 @@ impl Objects {
 }
 
 /// Limits the conversions of a resource to its own version.
-struct OneVersion<'a>(&'a Resource);
+struct SingleVersion<'a>(&'a Resource);
 
-impl Versions for OneVersion<'_> {
+impl Versions for SingleVersion<'_> {
     fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)> {
         (api_version == self.0.api_version()).then(|| (object.clone(), &*self.0.message))
     }

@@ -8,15 +8,15 @@ use binnacle_request::Shutdown;
 use binnacle_schema::Value;
 use tokio::task::JoinSet;
 
-use binnacle_controllers::{Handler, Informer};
+use binnacle_controllers::{EventHandler, Informer};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
-struct Feed(Arc<Webhooks>);
+struct WebhookHandler(Arc<Webhooks>);
 
-impl Handler for Feed {
-    fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
-        self.0.retain(|name| there("", name));
+impl EventHandler for WebhookHandler {
+    fn retain(&self, exists: &dyn Fn(&str, &str) -> bool) {
+        self.0.retain(|name| exists("", name));
     }
 
     fn put(&self, object: Value) {
@@ -37,6 +37,6 @@ pub fn follow_webhooks(webhooks: &Arc<Webhooks>, resources: &Catalog, tasks: &mu
         webhooks.were_read();
         return;
     };
-    let (feed, read) = (Feed(webhooks.clone()), webhooks.clone());
-    tasks.spawn(Informer::new(resource, feed).run(shutdown.clone(), move || read.were_read()));
+    let (handler, read) = (WebhookHandler(webhooks.clone()), webhooks.clone());
+    tasks.spawn(Informer::new(resource, handler).run(shutdown.clone(), move || read.were_read()));
 }

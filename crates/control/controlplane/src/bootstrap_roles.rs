@@ -42,24 +42,24 @@ pub(crate) fn cluster_roles(features: &Features) -> Result<Vec<Value>, Status> {
 }
 
 async fn reconcile(objects: &Objects, wanted: Vec<Value>) -> Result<(), Status> {
-    let there = objects.list("").await?;
+    let existing = objects.list("").await?;
     let (mut missing, mut changes) = (Vec::new(), Vec::new());
     for wanted in wanted {
-        match there.iter().find(|there| key(there) == key(&wanted)) {
+        match existing.iter().find(|existing| key(existing) == key(&wanted)) {
             None => missing.push(wanted),
-            Some(there) if protected(there) => {}
-            Some(there) if role_ref(there) != role_ref(&wanted) => changes.push((wanted, true)),
-            Some(there) if completed(there, &wanted)?.is_some() => changes.push((wanted, false)),
+            Some(existing) if is_protected(existing) => {}
+            Some(existing) if role_ref(existing) != role_ref(&wanted) => changes.push((wanted, true)),
+            Some(existing) if with_missing_parts(existing, &wanted)?.is_some() => changes.push((wanted, false)),
             Some(_) => {}
         }
     }
-    objects.create_missing_of(&there, missing).await?;
+    objects.create_missing_of(&existing, missing).await?;
     let changed = join_all(changes.into_iter().map(|(wanted, replace)| async move {
         let (namespace, name) = key(&wanted);
         if !replace {
             let complete = |object: &mut Value| {
                 // Only a budget could fail, and the work at the start has none.
-                if let Ok(Some(completed)) = completed(object, &wanted) {
+                if let Ok(Some(completed)) = with_missing_parts(object, &wanted) {
                     *object = completed;
                 }
             };
@@ -81,7 +81,7 @@ fn key(object: &Value) -> (&str, &str) {
     (metadata.at(ObjectMeta::NAMESPACE).str(), metadata.at(ObjectMeta::NAME).str())
 }
 
-fn protected(object: &Value) -> bool {
+fn is_protected(object: &Value) -> bool {
     metadata(object).at(ObjectMeta::ANNOTATIONS).key(AUTO_UPDATE).str() == "false"
 }
 
@@ -92,54 +92,55 @@ fn role_ref(object: &Value) -> Option<(&str, &str, &str)> {
 }
 
 /// Returns the object with its missing parts added; `None` if no part is missing.
-fn completed(there: &Value, wanted: &Value) -> Result<Option<Value>, Status> {
-    let mut completed = there.clone();
-    let mut lacks = false;
+fn with_missing_parts(existing: &Value, wanted: &Value) -> Result<Option<Value>, Status> {
+    let mut completed = existing.clone();
+    let mut is_incomplete = false;
     for field in [ObjectMeta::LABELS, ObjectMeta::ANNOTATIONS] {
-        let present = metadata(there).at(field).detached();
+        let present = metadata(existing).at(field).detached();
         for (name, value) in metadata(wanted).at(field).object().into_iter().flat_map(Object::iter) {
             if !present.key(name).is_set() {
                 let mut completed = FieldMut::<PartialObjectMetadata>::root(&mut completed);
                 let mut metadata = completed.entry(PartialObjectMetadata::METADATA);
                 metadata.map_entry(field).insert(name.clone(), value.clone());
-                lacks = true;
+                is_incomplete = true;
             }
         }
     }
-    let [role, wanted_role] = [there, wanted].map(FieldRef::<ClusterRole>::root);
-    let [binding, wanted_binding] = [there, wanted].map(FieldRef::<ClusterRoleBinding>::root);
+    let [role, wanted_role] = [existing, wanted].map(FieldRef::<ClusterRole>::root);
+    let [binding, wanted_binding] = [existing, wanted].map(FieldRef::<ClusterRoleBinding>::root);
     if wanted_role.at(ClusterRole::AGGREGATION_RULE).is_set() {
         // The rules of aggregated roles are written by a controller.
-        let [there, wanted] = [role, wanted_role]
+        let [existing, wanted] = [role, wanted_role]
             .map(|role| role.at(ClusterRole::AGGREGATION_RULE).at(AggregationRule::CLUSTER_ROLE_SELECTORS).list());
-        if let Some(all) = joined(there, absent(there, wanted)) {
+        if let Some(all) = appended(existing, missing_items(existing, wanted)) {
             let mut rule = FieldMut::<ClusterRole>::root(&mut completed).into_entry(ClusterRole::AGGREGATION_RULE);
             rule.set(AggregationRule::CLUSTER_ROLE_SELECTORS, all);
-            lacks = true;
+            is_incomplete = true;
         }
     } else if wanted_binding.at(ClusterRoleBinding::ROLE_REF).is_set() {
-        let [there, wanted] = [binding, wanted_binding].map(|binding| binding.at(ClusterRoleBinding::SUBJECTS).list());
-        if let Some(all) = joined(there, absent(there, wanted)) {
+        let [existing, wanted] =
+            [binding, wanted_binding].map(|binding| binding.at(ClusterRoleBinding::SUBJECTS).list());
+        if let Some(all) = appended(existing, missing_items(existing, wanted)) {
             FieldMut::root(&mut completed).set(ClusterRoleBinding::SUBJECTS, all);
-            lacks = true;
+            is_incomplete = true;
         }
     } else {
-        let missing = uncovered(&Rule::read_all(there), &Rule::read_all(wanted))?;
-        if let Some(all) = joined(role.at(ClusterRole::RULES).list(), missing.iter().map(Rule::write).collect()) {
+        let missing = uncovered(&Rule::read_all(existing), &Rule::read_all(wanted))?;
+        if let Some(all) = appended(role.at(ClusterRole::RULES).list(), missing.iter().map(Rule::write).collect()) {
             FieldMut::root(&mut completed).set(ClusterRole::RULES, all);
-            lacks = true;
+            is_incomplete = true;
         }
     }
-    Ok(lacks.then_some(completed))
+    Ok(is_incomplete.then_some(completed))
 }
 
-fn absent(there: &[Value], wanted: &[Value]) -> Vec<Value> {
-    wanted.iter().filter(|item| !there.contains(item)).cloned().collect()
+fn missing_items(existing: &[Value], wanted: &[Value]) -> Vec<Value> {
+    wanted.iter().filter(|item| !existing.contains(item)).cloned().collect()
 }
 
 /// Returns all items; `None` if there are no more.
-fn joined(there: &[Value], more: Vec<Value>) -> Option<Vec<Value>> {
-    (!more.is_empty()).then(|| [there, &more].concat())
+fn appended(existing: &[Value], more: Vec<Value>) -> Option<Vec<Value>> {
+    (!more.is_empty()).then(|| [existing, &more].concat())
 }
 
 #[cfg(test)]
@@ -150,7 +151,7 @@ mod tests {
 
     /// A feature's role, rules and binding exist with that feature only.
     #[test]
-    fn roles_of_features() {
+    fn feature_gate_adds_roles_and_bindings() {
         use binnacle_features::{Gates, Version};
         let role = "system:controller:storage-version-migrator-controller";
         let rules = |features: &Features| {
@@ -171,7 +172,7 @@ mod tests {
 
     /// So do single rules of roles that are there in any case, and rules that take the place of others.
     #[test]
-    fn rules_of_features() {
+    fn feature_gates_add_and_replace_rules() {
         use binnacle_features::{Gates, Version};
         let features = |given: &[&str]| {
             let gates =
@@ -183,7 +184,7 @@ mod tests {
             roles.into_iter().find(|role| role.str_at(&["metadata", "name"]) == name)
         };
         let (requests, accounts) = ("podcertificaterequests", "serviceaccounts");
-        for (gates, resource, there) in [
+        for (gates, resource, expected) in [
             (&[][..], requests, false),
             (&["PodCertificateRequest=true"], requests, true),
             (&[], accounts, true),
@@ -191,7 +192,7 @@ mod tests {
         ] {
             let node = role(&features(gates), "system:node").expect("the role of nodes");
             let named = |rule: &&Value| rule.list_at(&["resources"]).iter().any(|one| one.as_str() == Some(resource));
-            assert_eq!(node.list_at(&["rules"]).iter().any(|rule| named(&rule)), there, "{gates:?} {resource}");
+            assert_eq!(node.list_at(&["rules"]).iter().any(|rule| named(&rule)), expected, "{gates:?} {resource}");
         }
         for (gates, paths) in [(&[][..], 10), (&["ComponentFlagz=false"], 9), (&["AllBeta=false"], 8)] {
             let monitoring = role(&features(gates), "system:monitoring").expect("the role of monitoring");
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_missing_is_added() {
+    async fn adds_missing_rules_and_keeps_additions() {
         let resources = binnacle_test_cluster::resources();
         ensure(&resources).await.unwrap();
         let roles = Objects::new(&resources, GROUP, "v1", "clusterroles").unwrap();

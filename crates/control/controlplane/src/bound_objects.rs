@@ -15,7 +15,7 @@ use binnacle_store::Revision;
 use parking_lot::Mutex;
 
 /// The maximum number of objects whose state is cached, so that they need not be decoded for each request.
-const REMEMBERED: usize = 16384;
+const MAX_CACHED_STATES: usize = 16384;
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 
@@ -29,7 +29,7 @@ pub struct CachedObjects {
 impl CachedObjects {
     /// Reads the objects from the caches of these resources, once they are needed.
     pub fn new(resources: Catalog) -> Self {
-        Self { resources, states: Mutex::new(Recent::new(REMEMBERED)) }
+        Self { resources, states: Mutex::new(Recent::new(MAX_CACHED_STATES)) }
     }
 
     fn resource(&self, kind: BoundKind) -> Result<Arc<Resource>, Status> {
@@ -47,12 +47,12 @@ impl CachedObjects {
         kind: BoundKind,
         namespace: &str,
         name: &str,
-        surely: bool,
+        consistent: bool,
     ) -> Result<Option<Arc<ObjectState>>, Status> {
         let resource = self.resource(kind)?;
-        let freshness = if surely { Match::Consistent } else { Match::Any };
+        let freshness = if consistent { Match::Consistent } else { Match::Any };
         let found = resource.get(&Context::internal(namespace), name, freshness).await;
-        let Some(entry) = unless_absent(found)? else { return Ok(None) };
+        let Some(entry) = found_or_none(found)? else { return Ok(None) };
         let key = (kind, entry.revision());
         if let Some(known) = self.states.lock().get(&key) {
             return Ok(Some(known.clone()));
@@ -65,13 +65,13 @@ impl CachedObjects {
         Ok(Some(state))
     }
 
-    async fn with_token(&self, namespace: &str, name: &str) -> Result<Option<LegacySecret>, Status> {
+    async fn read_legacy_secret(&self, namespace: &str, name: &str) -> Result<Option<LegacySecret>, Status> {
         let secrets = self.resource(BoundKind::Secret)?;
         let context = Context::internal(namespace);
-        let cached = unless_absent(secrets.get_object(&context, name, Match::Any).await)?;
+        let cached = found_or_none(secrets.get_object(&context, name, Match::Any).await)?;
         let found = match cached {
             Some(found) => Some(found),
-            None => unless_absent(secrets.get_object(&context, name, Match::Consistent).await)?,
+            None => found_or_none(secrets.get_object(&context, name, Match::Consistent).await)?,
         };
         Ok(found.map(|stored| {
             let secret = stored.object;
@@ -86,7 +86,7 @@ impl CachedObjects {
         }))
     }
 
-    async fn label(&self, namespace: &str, name: &str, uid: &str, day: &str) -> Result<(), Status> {
+    async fn set_last_used(&self, namespace: &str, name: &str, uid: &str, day: &str) -> Result<(), Status> {
         let secrets = self.resource(BoundKind::Secret)?;
         let context = Context::internal(namespace);
         let options = UpdateOptions { uid: Some(uid.into()), ..UpdateOptions::default() };
@@ -106,9 +106,9 @@ impl BoundObjects for CachedObjects {
         kind: BoundKind,
         namespace: &'a str,
         name: &'a str,
-        surely: bool,
+        consistent: bool,
     ) -> BoxFuture<'a, Result<Option<Arc<ObjectState>>, AuthnError>> {
-        Box::pin(async move { self.find(kind, namespace, name, surely).await.map_err(failure) })
+        Box::pin(async move { self.find(kind, namespace, name, consistent).await.map_err(failure) })
     }
 
     fn legacy_secret<'a>(
@@ -116,7 +116,7 @@ impl BoundObjects for CachedObjects {
         namespace: &'a str,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<LegacySecret>, AuthnError>> {
-        Box::pin(async move { self.with_token(namespace, name).await.map_err(failure) })
+        Box::pin(async move { self.read_legacy_secret(namespace, name).await.map_err(failure) })
     }
 
     fn owns_secret<'a>(&'a self, namespace: &'a str, account: &'a str, secret: &'a str) -> BoxFuture<'a, bool> {
@@ -134,7 +134,7 @@ impl BoundObjects for CachedObjects {
             if self.resources.features().read_only {
                 return;
             }
-            if let Err(status) = self.label(namespace, secret, uid, day).await {
+            if let Err(status) = self.set_last_used(namespace, secret, uid, day).await {
                 let error = status.message();
                 tracing::error!(
                     "Failed to label legacy service account token {namespace}/{secret} with last-used date, err: {error}"
@@ -152,7 +152,7 @@ impl BootstrapSecrets for CachedObjects {
         Box::pin(async move {
             let secrets = self.resource(BoundKind::Secret).map_err(failure)?;
             let found = secrets.get_object(&Context::internal(SYSTEM), name, Match::Any).await;
-            let found = unless_absent(found).map_err(failure)?;
+            let found = found_or_none(found).map_err(failure)?;
             Ok(found.map(|stored| {
                 let secret = stored.object;
                 let data = |key: &str| {
@@ -177,7 +177,7 @@ fn failure(status: Status) -> AuthnError {
     AuthnError(status.message().to_owned())
 }
 
-fn unless_absent<T>(found: Result<T, Status>) -> Result<Option<T>, Status> {
+fn found_or_none<T>(found: Result<T, Status>) -> Result<Option<T>, Status> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(status) if status.is(StatusReason::NotFound) => Ok(None),

@@ -13,8 +13,8 @@ use binnacle_schema::{Object, Value};
 use tokio::sync::watch;
 
 use crate::config_maps::{NAMESPACE, create};
-use crate::trust::{RequestHeader, Trusted};
-use crate::work::Work;
+use crate::context::ControllerContext;
+use crate::trust::{RequestHeader, TrustedAuthorities};
 use binnacle_controllers::ChangeWatcher;
 use binnacle_controllers::Objects;
 use binnacle_controllers::{RETRY_FIRST, RETRY_LAST};
@@ -22,21 +22,21 @@ use binnacle_controllers::{RETRY_FIRST, RETRY_LAST};
 const NAME: &str = "extension-apiserver-authentication";
 const PEM_END: &str = "-----END CERTIFICATE-----";
 /// kube-apiserver's interval between writes for which there is no occasion.
-const AGAIN: Duration = Duration::from_secs(60);
+const RESYNC: Duration = Duration::from_secs(60);
 
 /// Writes the config map at the start, when it or the trust changes, and at intervals, until the shutdown signal.
-pub(crate) async fn follow(work: Arc<Work>, report: watch::Sender<bool>, shutdown: Shutdown) {
-    let Ok(maps) = Objects::new(&work.resources, "", "v1", "configmaps") else { return };
-    let queue = work.config.queues.queue("cluster_authentication_trust_controller");
+pub(crate) async fn run(ctx: Arc<ControllerContext>, report: watch::Sender<bool>, shutdown: Shutdown) {
+    let Ok(maps) = Objects::new(&ctx.resources, "", "v1", "configmaps") else { return };
+    let queue = ctx.config.queues.queue("cluster_authentication_trust_controller");
     let mut changes = ChangeWatcher::one(maps.resource(), NAMESPACE, NAME);
-    let mut trusted = work.config.trust.subscribe();
+    let mut trusted = ctx.config.trust.subscribe();
     let fired = shutdown.fired();
     tokio::pin!(fired);
     let mut retry = RETRY_FIRST;
     while !shutdown.is_fired() {
         let item = queue.add().begin();
         let wanted = trusted.borrow_and_update().clone();
-        let published = publish(&work.resources, &wanted).await;
+        let published = publish(&ctx.resources, &wanted).await;
         drop(item);
         // As in kube-apiserver, the first attempt suffices for the start: a webhook that refuses everything must not
         // block the requests that would remove it.
@@ -44,7 +44,7 @@ pub(crate) async fn follow(work: Arc<Work>, report: watch::Sender<bool>, shutdow
         let pause = match published {
             Ok(()) => {
                 retry = RETRY_FIRST;
-                AGAIN
+                RESYNC
             }
             Err(status) => {
                 tracing::warn!(error = status.message(), "cannot publish the trusted authorities, will try again");
@@ -64,13 +64,13 @@ pub(crate) async fn follow(work: Arc<Work>, report: watch::Sender<bool>, shutdow
 
 /// Adds this server's authorities and headers to the existing ones: several servers may each have their own, and
 /// authorities that were removed from a file may still be in use elsewhere.
-async fn publish(resources: &Catalog, trusted: &Trusted) -> Result<(), Status> {
+async fn publish(resources: &Catalog, trusted: &TrustedAuthorities) -> Result<(), Status> {
     let maps = Objects::new(resources, "", "v1", "configmaps")?;
     let wanted = data(trusted);
-    let Some(there) = maps.get(NAMESPACE, NAME).await? else {
+    let Some(current) = maps.get(NAMESPACE, NAME).await? else {
         return create(&maps, NAME, wanted).await;
     };
-    let present = FieldRef::<ConfigMap>::root(&there).at(ConfigMap::DATA).object();
+    let present = FieldRef::<ConfigMap>::root(&current).at(ConfigMap::DATA).object();
     let merged = merge(present, &wanted);
     if present.is_some_and(|data| *data == merged) || merged.is_empty() {
         return Ok(());
@@ -84,7 +84,7 @@ async fn publish(resources: &Catalog, trusted: &Trusted) -> Result<(), Status> {
     update.await
 }
 
-fn data(trusted: &Trusted) -> Object {
+fn data(trusted: &TrustedAuthorities) -> Object {
     let mut data = Object::new();
     if let Some(authorities) = trusted.clients.as_deref().filter(|pem| !pem.is_empty()) {
         data.insert("client-ca-file", authorities);
@@ -106,17 +106,17 @@ fn data(trusted: &Trusted) -> Object {
 }
 
 /// Merges the certificates and names of both, existing ones first. Other members of the existing map stay.
-fn merge(there: Option<&Object>, wanted: &Object) -> Object {
-    let mut merged = there.cloned().unwrap_or_default();
-    for (name, ours) in wanted.iter() {
-        let ours = ours.as_str().unwrap_or("");
-        let theirs = merged.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
-        let both = if name.ends_with("-ca-file") {
-            distinct(certificates(&theirs).chain(certificates(ours))).concat()
+fn merge(current: Option<&Object>, wanted: &Object) -> Object {
+    let mut merged = current.cloned().unwrap_or_default();
+    for (name, wanted_text) in wanted.iter() {
+        let wanted_text = wanted_text.as_str().unwrap_or("");
+        let existing = merged.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
+        let joined = if name.ends_with("-ca-file") {
+            distinct(certificates(&existing).chain(certificates(wanted_text))).concat()
         } else {
-            json_list(&distinct(list(&theirs).into_iter().chain(list(ours))))
+            json_list(&distinct(list(&existing).into_iter().chain(list(wanted_text))))
         };
-        merged.insert(name.clone(), both);
+        merged.insert(name.clone(), joined);
     }
     merged
 }
@@ -151,20 +151,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_add_to_what_is_there() {
+    fn merges_authorities_of_servers() {
         let pem = |name: &str| format!("-----BEGIN CERTIFICATE-----\n{name}\n{PEM_END}\n");
         let header = |names: &[&str]| RequestHeader {
             client_ca: pem("front"),
             allowed_names: names.iter().map(|name| (*name).to_owned()).collect(),
             ..RequestHeader::default()
         };
-        let trusted = |ca: &str, names: &[&str]| Trusted { clients: Some(pem(ca)), proxies: Some(header(names)) };
+        let trusted =
+            |ca: &str, names: &[&str]| TrustedAuthorities { clients: Some(pem(ca)), proxies: Some(header(names)) };
         let first = data(&trusted("a", &["x"]));
         assert_eq!(first.get("requestheader-allowed-names").and_then(Value::as_str), Some("[\"x\"]"));
         assert_eq!(merge(Some(&first), &first), first);
-        let both = merge(Some(&first), &data(&trusted("b", &["x", "y"])));
-        assert_eq!(both.get("client-ca-file").and_then(Value::as_str), Some((pem("a") + &pem("b")).as_str()));
-        assert_eq!(both.get("requestheader-allowed-names").and_then(Value::as_str), Some("[\"x\",\"y\"]"));
-        assert_eq!(both.get("requestheader-client-ca-file").and_then(Value::as_str), Some(pem("front").as_str()));
+        let joined = merge(Some(&first), &data(&trusted("b", &["x", "y"])));
+        assert_eq!(joined.get("client-ca-file").and_then(Value::as_str), Some((pem("a") + &pem("b")).as_str()));
+        assert_eq!(joined.get("requestheader-allowed-names").and_then(Value::as_str), Some("[\"x\",\"y\"]"));
+        assert_eq!(joined.get("requestheader-client-ca-file").and_then(Value::as_str), Some(pem("front").as_str()));
     }
 }

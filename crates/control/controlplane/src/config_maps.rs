@@ -6,20 +6,22 @@ use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::{Context, rfc3339};
 use binnacle_schema::{Object, Value, value};
 
-use crate::work::Work;
+use crate::context::ControllerContext;
 use binnacle_controllers::Objects;
 
 pub(crate) const NAMESPACE: &str = "kube-system";
 const LEGACY_TOKENS: &str = "kube-apiserver-legacy-service-account-token-tracking";
 
 /// Writes the current date, unless there is one already.
-pub(crate) async fn ensure_legacy_token_tracking(work: &Work) -> Result<(), Status> {
-    let maps = Objects::new(&work.resources, "", "v1", "configmaps")?;
+pub(crate) async fn ensure_legacy_token_tracking(ctx: &ControllerContext) -> Result<(), Status> {
+    let maps = Objects::new(&ctx.resources, "", "v1", "configmaps")?;
     let today = rfc3339(Context::internal("").now);
     let today = today.split('T').next().unwrap_or_default();
     match maps.get(NAMESPACE, LEGACY_TOKENS).await? {
         None => create(&maps, LEGACY_TOKENS, Object::from_iter([("since", today)])).await,
-        Some(there) if is_date(FieldRef::<ConfigMap>::root(&there).at(ConfigMap::DATA).key("since").str()) => Ok(()),
+        Some(existing) if is_date(FieldRef::<ConfigMap>::root(&existing).at(ConfigMap::DATA).key("since").str()) => {
+            Ok(())
+        }
         Some(_) => {
             let set = |map: &mut Value| {
                 FieldMut::<ConfigMap>::root(map).map_entry(ConfigMap::DATA).insert("since", today);
@@ -56,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates() {
+    fn recognizes_dates() {
         for (text, want) in
             [("2026-11-21", true), ("2026-13-21", false), ("2026-1-2", false), ("", false), ("today", false)]
         {

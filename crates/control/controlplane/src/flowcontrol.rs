@@ -3,12 +3,12 @@
 
 mod dangling;
 mod defaults;
-mod ensure;
-mod feed;
+mod informers;
+mod producer;
 
-pub(crate) use dangling::follow;
-pub(crate) use ensure::ensure;
-pub use feed::follow_flow_control;
+pub(crate) use dangling::maintain_conditions;
+pub use informers::follow_flow_control;
+pub(crate) use producer::ensure;
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const VERSION: &str = "v1";
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
     use crate::{Config, ControlPlane};
 
-    async fn started() -> (Catalog, Running) {
+    async fn start_control_plane() -> (Catalog, Running) {
         let resources = binnacle_test_cluster::resources();
         let plane = ControlPlane::new(resources.clone(), Config::default());
         let running = Running::start([vec![plane.namespaces()], plane.controllers()]).await;
@@ -36,8 +36,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_default_is_there_and_refers_to_what_exists() {
-        let (resources, _running) = started().await;
+    async fn creates_every_default_without_dangling_references() {
+        let (resources, _running) = start_control_plane().await;
         let schemas = objects(&resources, GROUP, SCHEMAS);
         for schema in &defaults::SCHEMAS {
             let found = until(&schemas, "", schema.name, |schema| condition(schema, "status") == "False").await;
@@ -62,8 +62,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_condition_follows_the_level() {
-        let (resources, _running) = started().await;
+    async fn dangling_condition_follows_priority_level() {
+        let (resources, _running) = start_control_plane().await;
         let (schemas, levels) = (objects(&resources, GROUP, SCHEMAS), objects(&resources, GROUP, LEVELS));
         let schema = value!({
             "metadata": {"name": "mine"},
@@ -87,8 +87,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_follows_the_defaults() {
-        let (resources, _running) = started().await;
+    async fn updates_only_objects_that_follow_defaults() {
+        let (resources, _running) = start_control_plane().await;
         let levels = objects(&resources, GROUP, LEVELS);
         let shares = |name: &'static str, shares: i64| {
             levels.update("", name, "", move |level| {
@@ -96,9 +96,9 @@ mod tests {
                 level.make_at(&members).insert("nominalConcurrencyShares", shares);
             })
         };
-        let annotate = |name: &'static str, says: &'static str| {
+        let annotate = |name: &'static str, autoupdate: &'static str| {
             levels.update("", name, "", move |level| {
-                level.make_at(&["metadata", "annotations"]).insert("apf.kubernetes.io/autoupdate-spec", says);
+                level.make_at(&["metadata", "annotations"]).insert("apf.kubernetes.io/autoupdate-spec", autoupdate);
             })
         };
         // Levels: a follower of the defaults, one taken over, one with an invalid annotation, the mandatory ones.
@@ -111,9 +111,9 @@ mod tests {
         shares("exempt", 7).await.unwrap();
         // A deleted level, and one that is not a default any more.
         levels.resource().delete(&Context::internal(""), "global-default", &DeleteOptions::default()).await.unwrap();
-        for (name, says) in [("old", "true"), ("custom", "false")] {
+        for (name, autoupdate) in [("old", "true"), ("custom", "false")] {
             let level = value!({
-                "metadata": {"name": name, "annotations": {"apf.kubernetes.io/autoupdate-spec": says}},
+                "metadata": {"name": name, "annotations": {"apf.kubernetes.io/autoupdate-spec": autoupdate}},
                 "spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}
             });
             levels.create("", level).await.unwrap();

@@ -10,7 +10,7 @@ use binnacle_schema::{Value, value};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::work::Work;
+use crate::context::ControllerContext;
 use binnacle_controllers::Objects;
 
 /// The seconds for which a lease is valid; it is renewed every ten seconds.
@@ -67,17 +67,17 @@ impl Identity {
 }
 
 /// Creates or renews the lease. A lease of an earlier holder is taken over.
-pub(crate) async fn renew(work: &Work) -> Result<(), Status> {
-    if !work.resources.features().enabled("APIServerIdentity") {
+pub(crate) async fn renew(ctx: &ControllerContext) -> Result<(), Status> {
+    if !ctx.resources.features().enabled("APIServerIdentity") {
         return Ok(());
     }
-    let leases = Objects::new(&work.resources, "coordination.k8s.io", "v1", "leases")?;
-    let renewed = leases.update(NAMESPACE, &work.identity.name, "", |lease| fill(lease, work)).await;
+    let leases = Objects::new(&ctx.resources, "coordination.k8s.io", "v1", "leases")?;
+    let renewed = leases.update(NAMESPACE, &ctx.identity.name, "", |lease| fill(lease, ctx)).await;
     match renewed {
         Err(status) if status.is(StatusReason::NotFound) => {
-            let name = work.identity.name.as_str();
+            let name = ctx.identity.name.as_str();
             let mut lease = value!({"metadata": {"name": name, "namespace": NAMESPACE}});
-            fill(&mut lease, work);
+            fill(&mut lease, ctx);
             leases.create(NAMESPACE, lease).await.map(|_| ())
         }
         renewed => renewed,
@@ -85,16 +85,16 @@ pub(crate) async fn renew(work: &Work) -> Result<(), Status> {
 }
 
 /// Deletes the lease, so that other servers do not expect this one.
-pub(crate) async fn leave(work: &Work) -> Result<(), Status> {
-    Objects::new(&work.resources, "coordination.k8s.io", "v1", "leases")?.delete(NAMESPACE, &work.identity.name).await
+pub(crate) async fn release(ctx: &ControllerContext) -> Result<(), Status> {
+    Objects::new(&ctx.resources, "coordination.k8s.io", "v1", "leases")?.delete(NAMESPACE, &ctx.identity.name).await
 }
 
 /// Deletes the leases that servers have not renewed in time.
-pub(crate) async fn collect(work: &Work) -> Result<(), Status> {
-    if !work.resources.features().enabled("APIServerIdentity") {
+pub(crate) async fn collect_expired(ctx: &ControllerContext) -> Result<(), Status> {
+    if !ctx.resources.features().enabled("APIServerIdentity") {
         return Ok(());
     }
-    let leases = Objects::new(&work.resources, "coordination.k8s.io", "v1", "leases")?;
+    let leases = Objects::new(&ctx.resources, "coordination.k8s.io", "v1", "leases")?;
     let now = now();
     for lease in leases.list(NAMESPACE).await? {
         let lease = FieldRef::<Lease>::root(&lease);
@@ -107,14 +107,14 @@ pub(crate) async fn collect(work: &Work) -> Result<(), Status> {
     Ok(())
 }
 
-fn fill(lease: &mut Value, work: &Work) {
-    let identity = &work.identity;
+fn fill(lease: &mut Value, ctx: &ControllerContext) {
+    let identity = &ctx.identity;
     let mut lease = FieldMut::<Lease>::root(lease);
     let mut metadata = lease.entry(Lease::METADATA);
     let labels = metadata.map_entry(ObjectMeta::LABELS);
     labels.insert(IDENTITY, PROGRAM);
     labels.insert(HOSTNAME, identity.hostname.as_str());
-    if let Some(address) = work.config.peer_address(work.resources.features()) {
+    if let Some(address) = ctx.config.peer_address(ctx.resources.features()) {
         metadata.map_entry(ObjectMeta::ANNOTATIONS).insert(PEER_ADDRESS, address.to_string());
     }
     let mut spec = lease.entry(Lease::SPEC);
@@ -143,18 +143,18 @@ fn is_expired(spec: FieldRef<LeaseSpec>, now: &MicroTime) -> bool {
 /// Encodes as RFC 4648 base32 in lower case, without padding.
 fn base32(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-    let (mut text, mut bits, mut held) = (String::new(), 0u32, 0);
+    let (mut text, mut bits, mut pending_bits) = (String::new(), 0u32, 0);
     for byte in bytes {
         bits = (bits << 8) | u32::from(*byte);
-        held += 8;
-        while held >= 5 {
-            held -= 5;
-            text.push(char::from(LETTERS[(bits >> held) as usize & 31]));
+        pending_bits += 8;
+        while pending_bits >= 5 {
+            pending_bits -= 5;
+            text.push(char::from(LETTERS[(bits >> pending_bits) as usize & 31]));
         }
-        bits &= (1 << held) - 1;
+        bits &= (1 << pending_bits) - 1;
     }
-    if held > 0 {
-        text.push(char::from(LETTERS[(bits << (5 - held)) as usize & 31]));
+    if pending_bits > 0 {
+        text.push(char::from(LETTERS[(bits << (5 - pending_bits)) as usize & 31]));
     }
     text
 }
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names() {
+    fn lease_name_matches_kube_apiserver() {
         // The lease name of the recorded kube-apiserver, on a machine with this name.
         assert_eq!(Identity::new("vm").name, "apiserver-wlv32tlttr4jl3gtroqexyxapa");
         assert_eq!(identity_lease_name(Some("test-host")), "apiserver-aafqjbvdrjjl2c5nvqhebm6kym");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn expiry() {
+    fn detects_expired_leases() {
         let now = MicroTime::parse("2026-01-01T01:00:00.000000Z").expect("a time");
         for (spec, want) in [
             (value!({"renewTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 3600i64}), false),

@@ -17,7 +17,7 @@ use binnacle_store::{Expect, Op, RangeRequest, Revision, Store, Txn, prefix_rang
 use bytes::Bytes;
 
 use crate::config::EndpointReconciler;
-use crate::work::Work;
+use crate::context::ControllerContext;
 use binnacle_controllers::Objects;
 use binnacle_services::AddressRange;
 
@@ -31,45 +31,45 @@ const LEASES: &str = "masterleases/";
 const LEASE_SECONDS: u64 = 15;
 
 /// Creates the service if it is missing, renews this server's lease and updates the endpoints.
-pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
-    let Some(advertised) = work.config.advertised else { return ensure_service(work, None).await };
-    ensure_service(work, Some(advertised)).await?;
-    match work.config.endpoint_reconciler {
+pub(crate) async fn ensure(ctx: &ControllerContext) -> Result<(), Status> {
+    let Some(advertised) = ctx.config.advertised else { return ensure_service(ctx, None).await };
+    ensure_service(ctx, Some(advertised)).await?;
+    match ctx.config.endpoint_reconciler {
         EndpointReconciler::None => Ok(()),
         EndpointReconciler::Count(count) => {
             let own = advertised.ip().to_string();
-            write(work, &counted(&listed(work).await?, &own, count), advertised.port()).await
+            write(ctx, &limited_addresses(&current_addresses(ctx).await?, &own, count), advertised.port()).await
         }
         EndpointReconciler::Lease => {
-            renew(work, advertised).await?;
-            reconcile(work, advertised.port()).await
+            renew(ctx, advertised).await?;
+            reconcile(ctx, advertised.port()).await
         }
     }
 }
 
 /// Removes this server from the endpoints.
-pub(crate) async fn leave(work: &Work) -> Result<(), Status> {
-    let Some(advertised) = work.config.advertised else { return Ok(()) };
-    match work.config.endpoint_reconciler {
+pub(crate) async fn remove_endpoints(ctx: &ControllerContext) -> Result<(), Status> {
+    let Some(advertised) = ctx.config.advertised else { return Ok(()) };
+    match ctx.config.endpoint_reconciler {
         EndpointReconciler::None => Ok(()),
         EndpointReconciler::Count(_) => {
-            let mut addresses = listed(work).await?;
+            let mut addresses = current_addresses(ctx).await?;
             addresses.retain(|address| *address != advertised.ip().to_string());
-            write(work, &addresses, advertised.port()).await
+            write(ctx, &addresses, advertised.port()).await
         }
         EndpointReconciler::Lease => {
-            let endpoints = endpoints(work)?;
+            let endpoints = endpoints(ctx)?;
             let txn = Txn { key: lease_key(&endpoints, advertised), expect: Expect::Anything, op: Op::Delete };
             store(&endpoints).txn(txn).await.map_err(store_failure)?;
-            reconcile(work, advertised.port()).await
+            reconcile(ctx, advertised.port()).await
         }
     }
 }
 
 /// Returns the addresses in the endpoints, if these have the form that servers write.
-async fn listed(work: &Work) -> Result<Vec<String>, Status> {
-    let Some(there) = endpoints(work)?.get(NAMESPACE, NAME).await? else { return Ok(Vec::new()) };
-    let mut subsets = subsets(&there);
+async fn current_addresses(ctx: &ControllerContext) -> Result<Vec<String>, Status> {
+    let Some(existing) = endpoints(ctx)?.get(NAMESPACE, NAME).await? else { return Ok(Vec::new()) };
+    let mut subsets = subsets(&existing);
     let (Some(subset), None) = (subsets.next(), subsets.next()) else { return Ok(Vec::new()) };
     Ok(ips(subset).map(str::to_owned).collect())
 }
@@ -84,9 +84,9 @@ fn ips<'v>(subset: FieldRef<'_, 'v, EndpointSubset>) -> impl Iterator<Item = &'v
 
 /// Returns the addresses including the server's own, at most `count`: those after its own are removed first, so that
 /// all servers converge to the same addresses.
-fn counted(listed: &[String], own: &str, count: usize) -> Vec<String> {
-    let mut addresses = listed.to_vec();
-    if listed.iter().any(|address| address == own) && listed.len() <= count {
+fn limited_addresses(current_addresses: &[String], own: &str, count: usize) -> Vec<String> {
+    let mut addresses = current_addresses.to_vec();
+    if current_addresses.iter().any(|address| address == own) && current_addresses.len() <= count {
         return addresses;
     }
     addresses.push(own.to_owned());
@@ -99,13 +99,13 @@ fn counted(listed: &[String], own: &str, count: usize) -> Vec<String> {
     addresses
 }
 
-async fn ensure_service(work: &Work, advertised: Option<SocketAddr>) -> Result<(), Status> {
-    let services = Objects::new(&work.resources, "", "v1", "services")?;
+async fn ensure_service(ctx: &ControllerContext, advertised: Option<SocketAddr>) -> Result<(), Status> {
+    let services = Objects::new(&ctx.resources, "", "v1", "services")?;
     if services.get(NAMESPACE, NAME).await?.is_some() {
         return Ok(());
     }
-    let Some(primary) = work.config.services.cidrs.first() else { return Ok(()) };
-    let node_port = i64::from(work.config.kubernetes_node_port);
+    let Some(primary) = ctx.config.services.cidrs.first() else { return Ok(()) };
+    let node_port = i64::from(ctx.config.kubernetes_node_port);
     let target = advertised.map_or(PORT, |advertised| i64::from(advertised.port()));
     let mut port = value!({"name": "https", "protocol": "TCP", "port": PORT, "targetPort": target});
     if node_port != 0 {
@@ -125,58 +125,58 @@ async fn ensure_service(work: &Work, advertised: Option<SocketAddr>) -> Result<(
             "type": (if node_port == 0 { "ClusterIP" } else { "NodePort" }),
         },
     });
-    created(services.create(NAMESPACE, service).await.map(|_| ()))
+    ignore_already_exists(services.create(NAMESPACE, service).await.map(|_| ()))
 }
 
 /// Renews the key by which other servers find this one.
-async fn renew(work: &Work, advertised: SocketAddr) -> Result<(), Status> {
-    let endpoints = endpoints(work)?;
+async fn renew(ctx: &ControllerContext, advertised: SocketAddr) -> Result<(), Status> {
+    let endpoints = endpoints(ctx)?;
     let (store, key) = (store(&endpoints), lease_key(&endpoints, advertised));
     // As in kube-apiserver, which does not write an unchanged value, the generation counts renewals.
     let (before, _) = store.get(key.clone(), None).await.map_err(store_failure)?;
     // An undecodable value is replaced.
     let before = before.and_then(|kv| endpoints.resource().collection.decode(&kv.value, kv.mod_revision).ok());
     let renewed = before.and_then(|before| metadata(&before).at(ObjectMeta::GENERATION).int());
-    let mut held = value!({
+    let mut lease_object = value!({
         "metadata": {"generation": (renewed.unwrap_or(0) + 1)},
         "subsets": [{"addresses": [{"ip": (advertised.ip().to_string())}]}],
     });
-    let value = endpoints.resource().collection.encode(&mut held).await?;
+    let value = endpoints.resource().collection.encode(&mut lease_object).await?;
     let lease = Some(store.grant_lease(LEASE_SECONDS).await.map_err(store_failure)?);
     let txn = Txn { key, expect: Expect::Anything, op: Op::Put { value, lease } };
     store.txn(txn).await.map(|_| ()).map_err(store_failure)
 }
 
 /// Sets the endpoints to the addresses of the leases.
-async fn reconcile(work: &Work, port: u16) -> Result<(), Status> {
-    let endpoints = endpoints(work)?;
+async fn reconcile(ctx: &ControllerContext, port: u16) -> Result<(), Status> {
+    let endpoints = endpoints(ctx)?;
     let range = prefix_range(format!("{}{LEASES}", endpoints.resource().collection.root).as_bytes());
     let request = RangeRequest { range, revision: None, limit: 0, count_only: false };
     let leases = store(&endpoints).range(request).await.map_err(store_failure)?;
     let mut addresses = Vec::new();
     for kv in &leases.kvs {
         // Another server's undecodable value must not keep the others from the endpoints; it ends with its lease.
-        let held = match endpoints.resource().collection.decode(&kv.value, Revision(0)) {
-            Ok(held) => held,
+        let lease_object = match endpoints.resource().collection.decode(&kv.value, Revision(0)) {
+            Ok(lease_object) => lease_object,
             Err(status) => {
                 let key = String::from_utf8_lossy(&kv.key);
                 tracing::warn!(%key, error = status.message(), "the lease of a server cannot be decoded, ignored");
                 continue;
             }
         };
-        let address = subsets(&held).next().and_then(|subset| ips(subset).next());
+        let address = subsets(&lease_object).next().and_then(|subset| ips(subset).next());
         addresses.extend(address.and_then(|address| address.parse::<IpAddr>().ok()));
     }
     let mut texts: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
     texts.sort();
-    write(work, &texts, port).await
+    write(ctx, &texts, port).await
 }
 
 /// Writes these addresses to the endpoints and their slice.
-async fn write(work: &Work, addresses: &[String], port: u16) -> Result<(), Status> {
-    ensure_endpoints(&endpoints(work)?, addresses, i64::from(port)).await?;
+async fn write(ctx: &ControllerContext, addresses: &[String], port: u16) -> Result<(), Status> {
+    ensure_endpoints(&endpoints(ctx)?, addresses, i64::from(port)).await?;
     let all_v6 = !addresses.is_empty() && addresses.iter().all(|address| address.contains(':'));
-    ensure_slice(work, addresses, if all_v6 { "IPv6" } else { "IPv4" }, i64::from(port)).await
+    ensure_slice(ctx, addresses, if all_v6 { "IPv6" } else { "IPv4" }, i64::from(port)).await
 }
 
 async fn ensure_endpoints(endpoints: &Objects, addresses: &[String], port: i64) -> Result<(), Status> {
@@ -187,19 +187,19 @@ async fn ensure_endpoints(endpoints: &Objects, addresses: &[String], port: i64) 
         let addresses: Vec<Value> = addresses.iter().map(|ip| value!({"ip": (ip.as_str())})).collect();
         value!([{"addresses": addresses, "ports": [{"name": "https", "port": port, "protocol": "TCP"}]}])
     };
-    let Some(there) = endpoints.get(NAMESPACE, NAME).await? else {
+    let Some(existing) = endpoints.get(NAMESPACE, NAME).await? else {
         let object = value!({
             "metadata": {
                 "name": NAME, "namespace": NAMESPACE, "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}
             },
             "subsets": subsets,
         });
-        return created(endpoints.create(NAMESPACE, object).await.map(|_| ()));
+        return ignore_already_exists(endpoints.create(NAMESPACE, object).await.map(|_| ()));
     };
-    let labelled = metadata(&there).at(ObjectMeta::LABELS).key(SKIP_MIRROR).str() == "true";
+    let labelled = metadata(&existing).at(ObjectMeta::LABELS).key(SKIP_MIRROR).str() == "true";
     // The ports are those of the first server: all servers of a cluster use the same.
     let same_addresses = {
-        let mut stored = self::subsets(&there);
+        let mut stored = self::subsets(&existing);
         match (stored.next(), stored.next()) {
             (None, _) => addresses.is_empty(),
             (Some(only), None) => ips(only).eq(addresses),
@@ -218,8 +218,13 @@ async fn ensure_endpoints(endpoints: &Objects, addresses: &[String], port: i64) 
         .await
 }
 
-async fn ensure_slice(work: &Work, addresses: &[String], address_type: &str, port: i64) -> Result<(), Status> {
-    let slices = Objects::new(&work.resources, "discovery.k8s.io", "v1", "endpointslices")?;
+async fn ensure_slice(
+    ctx: &ControllerContext,
+    addresses: &[String],
+    address_type: &str,
+    port: i64,
+) -> Result<(), Status> {
+    let slices = Objects::new(&ctx.resources, "discovery.k8s.io", "v1", "endpointslices")?;
     let endpoints: Vec<Value> = addresses
         .iter()
         .map(|address| value!({"addresses": [(address.as_str())], "conditions": {"ready": true}}))
@@ -235,20 +240,20 @@ async fn ensure_slice(work: &Work, addresses: &[String], address_type: &str, por
         "ports": ports,
     });
     match slices.get(NAMESPACE, NAME).await? {
-        None => created(slices.create(NAMESPACE, slice).await.map(|_| ())),
+        None => ignore_already_exists(slices.create(NAMESPACE, slice).await.map(|_| ())),
         // The address family of a slice is immutable.
-        Some(there)
-            if FieldRef::<EndpointSlice>::root(&there).at(EndpointSlice::ADDRESS_TYPE).str() != address_type =>
+        Some(existing)
+            if FieldRef::<EndpointSlice>::root(&existing).at(EndpointSlice::ADDRESS_TYPE).str() != address_type =>
         {
             slices.delete(NAMESPACE, NAME).await?;
-            created(slices.create(NAMESPACE, slice).await.map(|_| ()))
+            ignore_already_exists(slices.create(NAMESPACE, slice).await.map(|_| ()))
         }
-        Some(there) => {
-            let [there, slice] = [&there, &slice].map(FieldRef::<EndpointSlice>::root);
+        Some(existing) => {
+            let [existing, slice] = [&existing, &slice].map(FieldRef::<EndpointSlice>::root);
             let labels = slice.at(EndpointSlice::METADATA).at(ObjectMeta::LABELS).detached();
-            if there.at(EndpointSlice::ENDPOINTS).list() == slice.at(EndpointSlice::ENDPOINTS).list()
-                && there.at(EndpointSlice::PORTS).list() == slice.at(EndpointSlice::PORTS).list()
-                && there.at(EndpointSlice::METADATA).at(ObjectMeta::LABELS).value() == labels.value()
+            if existing.at(EndpointSlice::ENDPOINTS).list() == slice.at(EndpointSlice::ENDPOINTS).list()
+                && existing.at(EndpointSlice::PORTS).list() == slice.at(EndpointSlice::PORTS).list()
+                && existing.at(EndpointSlice::METADATA).at(ObjectMeta::LABELS).value() == labels.value()
             {
                 return Ok(());
             }
@@ -266,8 +271,8 @@ async fn ensure_slice(work: &Work, addresses: &[String], address_type: &str, por
     }
 }
 
-fn endpoints(work: &Work) -> Result<Objects, Status> {
-    Objects::new(&work.resources, "", "v1", "endpoints")
+fn endpoints(ctx: &ControllerContext) -> Result<Objects, Status> {
+    Objects::new(&ctx.resources, "", "v1", "endpoints")
 }
 
 fn store(objects: &Objects) -> &dyn Store {
@@ -279,7 +284,7 @@ fn lease_key(endpoints: &Objects, advertised: SocketAddr) -> Bytes {
 }
 
 /// Ignores that another server has created the object first.
-fn created(result: Result<(), Status>) -> Result<(), Status> {
+fn ignore_already_exists(result: Result<(), Status>) -> Result<(), Status> {
     match result {
         Err(status) if status.is(StatusReason::AlreadyExists) => Ok(()),
         result => result,
@@ -291,8 +296,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counting_servers() {
-        for (listed, own, count, want) in [
+    fn keeps_at_most_count_addresses() {
+        for (current_addresses, own, count, want) in [
             (&[][..], "b", 1, &["b"][..]),
             (&["b"], "b", 1, &["b"]),
             (&["a"], "b", 1, &["b"]),
@@ -302,8 +307,8 @@ mod tests {
             (&["a", "b", "c"], "d", 2, &["b", "d"]),
             (&["a", "b", "c"], "a", 1, &["a"]),
         ] {
-            let listed: Vec<String> = listed.iter().map(|text| (*text).to_owned()).collect();
-            assert_eq!(counted(&listed, own, count), want, "{listed:?} {own} {count}");
+            let current_addresses: Vec<String> = current_addresses.iter().map(|text| (*text).to_owned()).collect();
+            assert_eq!(limited_addresses(&current_addresses, own, count), want, "{current_addresses:?} {own} {count}");
         }
     }
 }

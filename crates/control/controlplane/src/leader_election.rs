@@ -17,7 +17,7 @@ use binnacle_request::{BoxFuture, Shutdown};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::work::Work;
+use crate::context::ControllerContext;
 use binnacle_controllers::Objects;
 use binnacle_controllers::{ChangeWatcher, Changes};
 use candidates::Candidate;
@@ -25,37 +25,41 @@ use election::Election;
 use lock::Lock;
 
 /// The maximum time between two checks of the leases.
-const REVIEW: Duration = Duration::from_secs(5);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// The interval at which expired candidates are deleted.
-const COLLECT: Duration = Duration::from_secs(30 * 60);
+const COLLECTION_INTERVAL: Duration = Duration::from_secs(30 * 60);
 /// The pause before a resource that is not served is checked again.
-const UNSERVED: Duration = Duration::from_secs(5);
+const UNSERVED_RETRY: Duration = Duration::from_secs(5);
 
 /// Waits to become the leader, and elects as long as it leads.
-pub(crate) fn follow(work: Arc<Work>, report: watch::Sender<bool>, shutdown: Shutdown) -> BoxFuture<'static, ()> {
+pub(crate) fn run(
+    ctx: Arc<ControllerContext>,
+    report: watch::Sender<bool>,
+    shutdown: Shutdown,
+) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         // As kube-apiserver's hook, which only starts the work.
         report.send_replace(true);
         // The holder's name for as long as this server runs, whenever it leads.
-        let identity = Lock::identity(work.identity.hostname());
+        let identity = Lock::identity(ctx.identity.hostname());
         while !shutdown.is_fired() {
-            let leases = Objects::new(&work.resources, "coordination.k8s.io", "v1", "leases");
-            let candidates = Objects::new(&work.resources, "coordination.k8s.io", "v1beta1", "leasecandidates");
+            let leases = Objects::new(&ctx.resources, "coordination.k8s.io", "v1", "leases");
+            let candidates = Objects::new(&ctx.resources, "coordination.k8s.io", "v1beta1", "leasecandidates");
             let (Ok(leases), Ok(candidates)) = (leases, candidates) else {
                 tokio::select! {
-                    () = tokio::time::sleep(UNSERVED) => {}
+                    () = tokio::time::sleep(UNSERVED_RETRY) => {}
                     () = shutdown.fired() => {}
                 }
                 continue;
             };
-            let queue = work.config.queues.queue("leader-election-controller");
-            let mut lock = Lock::new(leases.clone(), &identity, work.config.leadership);
+            let queue = ctx.config.queues.queue("leader-election-controller");
+            let mut lock = Lock::new(leases.clone(), &identity, ctx.config.leadership);
             tokio::select! {
                 () = lock.acquire() => {}
                 () = shutdown.fired() => return,
             }
             tokio::select! {
-                () = lock.keep() => {}
+                () = lock.renew_until_lost() => {}
                 () = lead(&leases, &candidates, &queue) => {}
                 () = shutdown.fired() => {}
             }
@@ -66,24 +70,24 @@ pub(crate) fn follow(work: Arc<Work>, report: watch::Sender<bool>, shutdown: Shu
 
 /// Elects when candidates or leases change, and at intervals.
 async fn lead(leases: &Objects, candidates: &Objects, queue: &WorkQueue) {
-    let (mut of_leases, mut of_candidates) =
+    let (mut lease_changes, mut candidate_changes) =
         (ChangeWatcher::all(leases.resource()), ChangeWatcher::all(candidates.resource()));
-    let mut review = interval(REVIEW);
-    review.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut collected: Option<Instant> = None;
+    let mut recheck = interval(RECHECK_INTERVAL);
+    recheck.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut collected_at: Option<Instant> = None;
     let mut names = BTreeSet::new();
     loop {
         tokio::select! {
-            _ = review.tick() => {}
-            _ = of_candidates.changed() => {}
+            _ = recheck.tick() => {}
+            _ = candidate_changes.changed() => {}
             // Nodes renew their leases all the time.
-            changed = of_leases.changed() => match changed {
+            changed = lease_changes.changed() => match changed {
                 Changes::Named(changed) if !changed.iter().any(|name| names.contains(name.as_str())) => continue,
                 _ => {}
             },
         }
-        if collected.is_none_or(|at| at.elapsed() >= COLLECT) {
-            collected = Some(Instant::now());
+        if collected_at.is_none_or(|at| at.elapsed() >= COLLECTION_INTERVAL) {
+            collected_at = Some(Instant::now());
             if let Err(status) = collect(candidates).await {
                 tracing::error!(error = status.message(), "Error while deleting lease candidates");
             }

@@ -9,6 +9,7 @@ mod bound_objects;
 mod cluster_authentication;
 mod config;
 mod config_maps;
+mod context;
 mod flowcontrol;
 mod identity_lease;
 mod kubernetes_service;
@@ -21,7 +22,6 @@ mod storage_readiness;
 mod storage_versions;
 mod system_namespaces;
 mod trust;
-mod work;
 
 pub use admission_webhooks::follow_webhooks;
 pub use authorization::{RolesFeed, follow_nodes, node_features, node_rules};

@@ -7,19 +7,19 @@ use binnacle_features::Features;
 use binnacle_registry::Catalog;
 
 use crate::config::Config;
+use crate::context::ControllerContext;
 use crate::storage_versions::StorageVersions;
-use crate::work::Work;
 use crate::{
     bootstrap_roles, cluster_authentication, config_maps, flowcontrol, identity_lease, kubernetes_service,
     leader_election, priority_classes, storage_readiness, storage_versions, system_namespaces,
 };
 
 /// The objects that every cluster has, and what maintains them.
-pub struct ControlPlane(Arc<Work>);
+pub struct ControlPlane(Arc<ControllerContext>);
 
 impl ControlPlane {
     pub fn new(resources: Catalog, config: Config) -> Self {
-        Self(Arc::new(Work::new(resources, config)))
+        Self(Arc::new(ControllerContext::new(resources, config)))
     }
 
     /// Returns the identity name of this server.
@@ -34,8 +34,8 @@ impl ControlPlane {
 
     /// Returns the controller that the others depend on: nothing can be written without a namespace.
     pub fn namespaces(&self) -> Controller {
-        Controller::repeated("start-system-namespaces-controller", Some(60), &self.0, |work| {
-            Box::pin(system_namespaces::ensure(&work.resources))
+        Controller::periodic("start-system-namespaces-controller", Some(60), &self.0, |ctx| {
+            Box::pin(system_namespaces::ensure(&ctx.resources))
         })
         .optional()
     }
@@ -45,15 +45,14 @@ impl ControlPlane {
         let mut controllers = self.cluster_objects().to_vec();
         controllers.extend(self.identity());
         controllers.extend(self.flow_control());
-        let (work, features) = (&self.0, self.0.resources.features());
+        let (ctx, features) = (&self.0, self.0.resources.features());
         if storage_versions::is_on(features) {
             let name = "built-in-resources-storage-version-updater";
-            controllers
-                .push(Controller::repeated(name, Some(600), work, |work| Box::pin(storage_versions::ensure(work))));
+            controllers.push(Controller::periodic(name, Some(600), ctx, |ctx| Box::pin(storage_versions::ensure(ctx))));
         }
         if features.enabled("CoordinatedLeaderElection") {
             let name = "start-kube-apiserver-coordinated-leader-election-controller";
-            controllers.push(Controller::watching(name, &[], work, leader_election::follow));
+            controllers.push(Controller::watch(name, &[], ctx, leader_election::run));
         }
         controllers.extend(self.storage_readiness(features));
         controllers
@@ -61,49 +60,48 @@ impl ControlPlane {
 
     /// Returns the hook that is done when all caches are filled, if it is enabled.
     pub fn storage_readiness(&self, features: &Features) -> Option<Controller> {
-        let ensure = || {
-            Controller::repeated("storage-readiness", None, &self.0, |work| Box::pin(storage_readiness::ensure(work)))
-        };
+        let ensure =
+            || Controller::periodic("storage-readiness", None, &self.0, |ctx| Box::pin(storage_readiness::ensure(ctx)));
         features.enabled("WatchCacheInitializationPostStartHook").then(ensure)
     }
 
     /// Returns the controllers of the objects that every cluster has.
     fn cluster_objects(&self) -> [Controller; 5] {
-        let work = &self.0;
+        let ctx = &self.0;
         [
-            Controller::repeated("bootstrap-controller", Some(10), work, |work| {
-                Box::pin(kubernetes_service::ensure(work))
+            Controller::periodic("bootstrap-controller", Some(10), ctx, |ctx| {
+                Box::pin(kubernetes_service::ensure(ctx))
             })
             .optional()
-            .undone_by(work, |work| Box::pin(kubernetes_service::leave(work))),
-            Controller::repeated("rbac/bootstrap-roles", None, work, |work| {
-                Box::pin(bootstrap_roles::ensure(&work.resources))
+            .with_cleanup(ctx, |ctx| Box::pin(kubernetes_service::remove_endpoints(ctx))),
+            Controller::periodic("rbac/bootstrap-roles", None, ctx, |ctx| {
+                Box::pin(bootstrap_roles::ensure(&ctx.resources))
             }),
-            Controller::repeated("scheduling/bootstrap-system-priority-classes", None, work, |work| {
-                Box::pin(priority_classes::ensure(&work.resources))
+            Controller::periodic("scheduling/bootstrap-system-priority-classes", None, ctx, |ctx| {
+                Box::pin(priority_classes::ensure(&ctx.resources))
             }),
-            Controller::watching("start-cluster-authentication-info-controller", &[], work, |work, done, shutdown| {
-                Box::pin(cluster_authentication::follow(work, done, shutdown))
+            Controller::watch("start-cluster-authentication-info-controller", &[], ctx, |ctx, done, shutdown| {
+                Box::pin(cluster_authentication::run(ctx, done, shutdown))
             }),
-            Controller::repeated("start-legacy-token-tracking-controller", Some(60), work, |work| {
-                Box::pin(config_maps::ensure_legacy_token_tracking(work))
+            Controller::periodic("start-legacy-token-tracking-controller", Some(60), ctx, |ctx| {
+                Box::pin(config_maps::ensure_legacy_token_tracking(ctx))
             })
             .optional()
-            .counted(vec![work.config.queues.queue("legacy_token_tracking_controller")]),
+            .with_queues(vec![ctx.config.queues.queue("legacy_token_tracking_controller")]),
         ]
     }
 
     /// Returns the controllers of the servers' identity leases.
     fn identity(&self) -> [Controller; 2] {
-        let work = &self.0;
+        let ctx = &self.0;
         [
-            Controller::repeated("start-kube-apiserver-identity-lease-controller", Some(10), work, |work| {
-                Box::pin(identity_lease::renew(work))
+            Controller::periodic("start-kube-apiserver-identity-lease-controller", Some(10), ctx, |ctx| {
+                Box::pin(identity_lease::renew(ctx))
             })
             .optional()
-            .undone_by(work, |work| Box::pin(identity_lease::leave(work))),
-            Controller::repeated("start-kube-apiserver-identity-lease-garbage-collector", Some(3600), work, |work| {
-                Box::pin(identity_lease::collect(work))
+            .with_cleanup(ctx, |ctx| Box::pin(identity_lease::release(ctx))),
+            Controller::periodic("start-kube-apiserver-identity-lease-garbage-collector", Some(3600), ctx, |ctx| {
+                Box::pin(identity_lease::collect_expired(ctx))
             })
             .optional(),
         ]
@@ -111,12 +109,12 @@ impl ControlPlane {
 
     /// Returns the controllers of priority and fairness.
     fn flow_control(&self) -> [Controller; 2] {
-        let work = &self.0;
+        let ctx = &self.0;
         [
-            Controller::repeated("priority-and-fairness-config-producer", Some(60), work, |work| {
-                Box::pin(flowcontrol::ensure(&work.resources))
+            Controller::periodic("priority-and-fairness-config-producer", Some(60), ctx, |ctx| {
+                Box::pin(flowcontrol::ensure(&ctx.resources))
             }),
-            Controller::watching("priority-and-fairness-config-consumer", &[], work, flowcontrol::follow),
+            Controller::watch("priority-and-fairness-config-consumer", &[], ctx, flowcontrol::maintain_conditions),
         ]
     }
 }

@@ -10,18 +10,18 @@ use binnacle_supervise::supervise;
 use tokio::task::JoinSet;
 
 use crate::policy_status;
-use binnacle_controllers::{Handler, Informer};
+use binnacle_controllers::{EventHandler, Informer};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
-struct OneResource {
+struct PolicyHandler {
     resource: PolicyResource,
     policies: Arc<Policies>,
 }
 
-impl Handler for OneResource {
-    fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
-        self.policies.retain(self.resource, &|name| there("", name));
+impl EventHandler for PolicyHandler {
+    fn retain(&self, exists: &dyn Fn(&str, &str) -> bool) {
+        self.policies.retain(self.resource, &|name| exists("", name));
     }
 
     fn put(&self, object: Value) {
@@ -53,12 +53,12 @@ pub fn follow_policies(
             let others = others.clone();
             tasks.spawn(async move {
                 tokio::select! {
-                    () = supervise("policy status", || policy_status::keep(resources.clone(), served.clone(), others.clone())) => {}
+                    () = supervise("policy status", || policy_status::run(resources.clone(), served.clone(), others.clone())) => {}
                     () = stopped.fired() => {}
                 }
             });
         }
-        let informer = Informer::new(served, OneResource { resource, policies: policies.clone() });
+        let informer = Informer::new(served, PolicyHandler { resource, policies: policies.clone() });
         tasks.spawn(informer.run(shutdown.clone(), move || policies.read(resource)));
     }
 }

@@ -29,7 +29,7 @@ const MANAGER: &str = "validatingadmissionpolicy-status";
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Follows the policies until the task ends.
-pub(crate) async fn keep(resources: Catalog, policies: Arc<Resource>, others: Arc<dyn OtherServers>) {
+pub(crate) async fn run(resources: Catalog, policies: Arc<Resource>, others: Arc<dyn OtherServers>) {
     let mut changes = ChangeWatcher::all(&policies);
     // Policies without a status, and the time at which they get one.
     let mut due: HashMap<Text, Instant> = HashMap::new();
@@ -41,11 +41,11 @@ pub(crate) async fn keep(resources: Catalog, policies: Arc<Resource>, others: Ar
                 None => std::future::pending().await,
             }
         };
-        let looked = tokio::select! {
-            changed = changes.changed() => note(&resources, changed, &mut due).await,
-            () = wait => settle(&resources, &*others, &mut due).await,
+        let outcome = tokio::select! {
+            changed = changes.changed() => enqueue(&resources, changed, &mut due).await,
+            () = wait => write_due(&resources, &*others, &mut due).await,
         };
-        if let Err(status) = looked {
+        if let Err(status) = outcome {
             tracing::warn!(error = status.message(), "the status of admission policies will be looked at again");
             changes = ChangeWatcher::all(&policies);
             tokio::time::sleep(PATIENCE).await;
@@ -54,7 +54,7 @@ pub(crate) async fn keep(resources: Catalog, policies: Arc<Resource>, others: Ar
 }
 
 /// Remembers changed policies without a current status.
-async fn note(resources: &Catalog, changed: Changes, due: &mut HashMap<Text, Instant>) -> Result<(), Status> {
+async fn enqueue(resources: &Catalog, changed: Changes, due: &mut HashMap<Text, Instant>) -> Result<(), Status> {
     let objects = Objects::new(resources, GROUP, "v1", PLURAL)?;
     let at = Instant::now() + PATIENCE;
     let found = match changed {
@@ -73,7 +73,7 @@ async fn note(resources: &Catalog, changed: Changes, due: &mut HashMap<Text, Ins
     for policy in found {
         let policy = FieldRef::<Policy>::root(&policy);
         let name = Text::from(policy.at(Policy::METADATA).at(ObjectMeta::NAME).str());
-        if is_told(policy) {
+        if is_current(policy) {
             due.remove(&name);
         } else {
             due.entry(name).or_insert(at);
@@ -83,7 +83,7 @@ async fn note(resources: &Catalog, changed: Changes, due: &mut HashMap<Text, Ins
 }
 
 /// Writes the status of policies whose time has come.
-async fn settle(
+async fn write_due(
     resources: &Catalog,
     others: &dyn OtherServers,
     due: &mut HashMap<Text, Instant>,
@@ -93,13 +93,13 @@ async fn settle(
     let names: Vec<Text> = due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
     for name in names {
         due.remove(&name);
-        let Some(policy) = objects.get("", &name).await?.filter(|policy| !is_told(FieldRef::root(policy))) else {
+        let Some(policy) = objects.get("", &name).await?.filter(|policy| !is_current(FieldRef::root(policy))) else {
             continue;
         };
         let warnings = expression_warnings(&policy, &resources.snapshot(), others).await;
         let generation = generation(FieldRef::root(&policy));
-        let told = objects.apply_status(&name, MANAGER, configuration(&name, generation, &warnings)).await;
-        if let Err(status) = told {
+        let applied = objects.apply_status(&name, MANAGER, configuration(&name, generation, &warnings)).await;
+        if let Err(status) = applied {
             tracing::warn!(policy = %name, error = status.message(), "the status of a policy cannot be written");
         }
     }
@@ -107,7 +107,7 @@ async fn settle(
 }
 
 /// Returns true if the status is of the policy's current generation.
-fn is_told(policy: FieldRef<Policy>) -> bool {
+fn is_current(policy: FieldRef<Policy>) -> bool {
     generation(policy) <= policy.at(Policy::STATUS).at(PolicyStatus::OBSERVED_GENERATION).int_or_zero()
 }
 

@@ -9,15 +9,15 @@ use binnacle_watchcache::{Cache, CacheError};
 use futures::future::join_all;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::work::Work;
+use crate::context::ControllerContext;
 use binnacle_controllers::{RETRY_FIRST, RETRY_LAST};
 
 /// Waits until the caches are filled, at most for the initialization timeout (kube-apiserver's
 /// `WatchCacheInitializationPostStartHook`). Resources without objects cost nothing until their first request.
-pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
-    let deadline = Instant::now() + work.config.storage_initialization;
+pub(crate) async fn ensure(ctx: &ControllerContext) -> Result<(), Status> {
+    let deadline = Instant::now() + ctx.config.storage_initialization;
     let mut caches: Vec<(GroupResource, &Arc<Cache>)> = Vec::new();
-    let snapshot = work.resources.snapshot();
+    let snapshot = ctx.resources.snapshot();
     for resource in snapshot.resources().filter(|resource| is_waited_for(&resource.collection)) {
         let cache = &resource.collection.cache;
         // Versions of a resource share their objects.
@@ -25,7 +25,7 @@ pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
             caches.push((resource.group_resource(), cache));
         }
     }
-    let waited = caches.into_iter().map(|(name, cache)| async move {
+    let fills = caches.into_iter().map(|(name, cache)| async move {
         // One that cannot be filled holds up neither the others nor the start.
         match timeout_at(deadline, fill(cache, deadline)).await {
             Ok(Ok(())) => {}
@@ -35,7 +35,7 @@ pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
             Err(_) => tracing::warn!(resource = %name, "storage is not ready in time, the start goes on without it"),
         }
     });
-    join_all(waited).await;
+    join_all(fills).await;
     Ok(())
 }
 

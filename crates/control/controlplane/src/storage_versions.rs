@@ -22,7 +22,7 @@ use binnacle_schema::{Value, value};
 use binnacle_scheme::{Resources, Served};
 use parking_lot::Mutex;
 
-use crate::work::Work;
+use crate::context::ControllerContext;
 use binnacle_controllers::Objects;
 
 const GROUP: &str = "internal.apiserver.k8s.io";
@@ -45,7 +45,7 @@ struct Inner {
 
 /// The entry of this server for one stored resource.
 #[derive(Debug, PartialEq, Eq)]
-struct Told {
+struct ResourceEntry {
     /// The resource that names the object, and others that are stored in the same place.
     names: Vec<GroupResource>,
     encoding: String,
@@ -64,7 +64,7 @@ impl StorageVersions {
         let versions = Self::default();
         match is_on(features) {
             true => {
-                let names = told(served).into_iter().flat_map(|told| told.names);
+                let names = entries(served).into_iter().flat_map(|entry| entry.names);
                 *versions.0.pending.lock() = names.map(|name| (name, None)).collect();
             }
             false => versions.0.is_complete.store(true, Ordering::Release),
@@ -79,14 +79,14 @@ impl StorageVersions {
         }
         let of = |group: &str, resource: &str| info.api_group == group && info.resource == resource;
         let is_own = || user.name == User::APISERVER && user.groups.iter().any(|group| group == User::MASTERS);
-        let may = ["get", "list", "watch"].contains(&info.verb.as_str())
+        let is_exempt = ["get", "list", "watch"].contains(&info.verb.as_str())
             || of(GROUP, RESOURCE)
             // Publishing needs these: the identity lease of this server, and its namespace.
             || (of("", "namespaces") && info.verb == "create" && is_own())
             || (of("coordination.k8s.io", "leases") && info.namespace == "kube-system");
         let resource = GroupResource { group: info.api_group.clone(), resource: info.resource.clone() };
         let why = match self.0.pending.lock().get(&resource) {
-            Some(why) if !may => why.clone().unwrap_or_else(|| "<nil>".to_owned()),
+            Some(why) if !is_exempt => why.clone().unwrap_or_else(|| "<nil>".to_owned()),
             _ => return None,
         };
         Some(Status::service_unavailable(format!(
@@ -96,18 +96,18 @@ impl StorageVersions {
 }
 
 /// Publishes all resources. Fails while this server has no identity lease, which its entries need.
-pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
-    let name = work.identity.name();
-    let leases = Objects::new(&work.resources, "coordination.k8s.io", "v1", "leases")?;
+pub(crate) async fn ensure(ctx: &ControllerContext) -> Result<(), Status> {
+    let name = ctx.identity.name();
+    let leases = Objects::new(&ctx.resources, "coordination.k8s.io", "v1", "leases")?;
     if leases.get("kube-system", name).await?.is_none() {
         let leases = GroupResource { group: "coordination.k8s.io".into(), resource: "leases".into() };
         return Err(Status::not_found(&leases, name));
     }
     let mut failed = None;
-    for told in told(&work.resources.snapshot().served().clone()) {
-        let outcome = tell(work, &told).await;
-        let mut pending = work.storage_versions.0.pending.lock();
-        for name in &told.names {
+    for entry in entries(&ctx.resources.snapshot().served().clone()) {
+        let outcome = publish(ctx, &entry).await;
+        let mut pending = ctx.storage_versions.0.pending.lock();
+        for name in &entry.names {
             match &outcome {
                 Ok(()) => drop(pending.remove(name)),
                 Err(status) => {
@@ -122,21 +122,21 @@ pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
     if let Some(status) = failed {
         return Err(status);
     }
-    work.storage_versions.0.is_complete.store(true, Ordering::Release);
+    ctx.storage_versions.0.is_complete.store(true, Ordering::Release);
     Ok(())
 }
 
-async fn tell(work: &Work, told: &Told) -> Result<(), Status> {
-    let objects = Objects::new(&work.resources, GROUP, "v1alpha1", RESOURCE)?;
-    let Some(first) = told.names.first() else { return Ok(()) };
+async fn publish(ctx: &ControllerContext, entry: &ResourceEntry) -> Result<(), Status> {
+    let objects = Objects::new(&ctx.resources, GROUP, "v1alpha1", RESOURCE)?;
+    let Some(first) = entry.names.first() else { return Ok(()) };
     let group = if first.group.is_empty() { "core" } else { &first.group };
     let name = format!("{group}.{}", first.resource);
     let texts = |texts: &[String]| texts.iter().map(|text| Value::from(text.as_str())).collect::<Vec<Value>>();
     let own = value!({
-        "apiServerID": (work.identity.name()),
-        "encodingVersion": (told.encoding.as_str()),
-        "decodableVersions": (texts(&told.decodable)),
-        "servedVersions": (texts(&told.served)),
+        "apiServerID": (ctx.identity.name()),
+        "encodingVersion": (entry.encoding.as_str()),
+        "decodableVersions": (texts(&entry.decodable)),
+        "servedVersions": (texts(&entry.served)),
     });
     let now = rfc3339(SystemTime::now());
     let update = async || objects.update("", &name, "status", |object| join(object, &own, &now)).await;
@@ -207,8 +207,8 @@ fn encoding(server: &Value) -> &str {
 
 /// Returns all stored built-in resources, sorted by group and name. Resources that several groups serve from one place
 /// have one entry.
-fn told(served: &Served) -> Vec<Told> {
-    let mut by_place: BTreeMap<Text, Vec<(GroupResource, Text, String)>> = BTreeMap::new();
+fn entries(served: &Served) -> Vec<ResourceEntry> {
+    let mut by_prefix: BTreeMap<Text, Vec<(GroupResource, Text, String)>> = BTreeMap::new();
     for group in served.groups() {
         for version in &group.versions {
             let Resources::BuiltIn(resources) = &version.resources else { continue };
@@ -216,42 +216,46 @@ fn told(served: &Served) -> Vec<Told> {
                 let Some(storage) = &resource.storage else { continue };
                 let name = GroupResource { group: group.name.clone(), resource: resource.plural.clone() };
                 let encoding = group_version(&storage.group, &storage.announced_version);
-                by_place.entry(storage.key_prefix.clone()).or_default().push((name, version.version.clone(), encoding));
+                by_prefix.entry(storage.key_prefix.clone()).or_default().push((
+                    name,
+                    version.version.clone(),
+                    encoding,
+                ));
             }
         }
     }
-    let mut all: Vec<Told> = by_place.into_values().map(of_place).collect();
+    let mut all: Vec<ResourceEntry> = by_prefix.into_values().map(merge_entry).collect();
     all.sort_by(|a, b| a.names.cmp(&b.names));
     all
 }
 
-fn of_place(mut served: Vec<(GroupResource, Text, String)>) -> Told {
+fn merge_entry(mut served: Vec<(GroupResource, Text, String)>) -> ResourceEntry {
     // Versions stay in the order of preference.
     served.sort_by(|(a, ..), (b, ..)| a.cmp(b));
     let mut names: Vec<GroupResource> = served.iter().map(|(name, ..)| name.clone()).collect();
     names.dedup();
     let versions = |of: &GroupResource| -> Vec<String> {
-        let of_it = served.iter().filter(|(name, ..)| name == of);
-        of_it.map(|(name, version, _)| group_version(&name.group, version)).collect()
+        let of_resource = served.iter().filter(|(name, ..)| name == of);
+        of_resource.map(|(name, version, _)| group_version(&name.group, version)).collect()
     };
     let first = names.first().map(&versions).unwrap_or_default();
-    let mut decodable = names.first().map(known).unwrap_or_default();
+    let mut decodable = names.first().map(decodable_versions).unwrap_or_default();
     for version in names.iter().flat_map(&versions) {
         if !decodable.contains(&version) {
             decodable.push(version);
         }
     }
     let encoding = served.into_iter().next().map(|(.., encoding)| encoding).unwrap_or_default();
-    Told { names, encoding, decodable, served: first }
+    ResourceEntry { names, encoding, decodable, served: first }
 }
 
 /// Returns the readable versions of a resource, if there are several.
-fn known(name: &GroupResource) -> Vec<String> {
+fn decodable_versions(name: &GroupResource) -> Vec<String> {
     let lines = DECODABLE.lines().filter(|line| !line.starts_with('#'));
     let mut rows = lines.map(|line| line.split(' '));
-    let of_it =
+    let of_resource =
         |row: &mut std::str::Split<'_, char>| row.next() == Some(&name.group) && row.next() == Some(&name.resource);
-    let row = rows.find_map(|mut row| of_it(&mut row).then_some(row));
+    let row = rows.find_map(|mut row| of_resource(&mut row).then_some(row));
     row.into_iter().flatten().map(|version| group_version(&name.group, version)).collect()
 }
 
@@ -268,24 +272,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told() {
+    fn collects_encoding_and_decodable_versions() {
         let deployments = (name("apps", "deployments"), Text::from("v1"), "apps/v1".to_owned());
-        let told = of_place(vec![deployments]);
-        assert_eq!((told.encoding.as_str(), told.served), ("apps/v1", vec!["apps/v1".to_owned()]));
-        assert_eq!(told.decodable, ["apps/v1", "apps/v1beta2", "apps/v1beta1"]);
+        let entry = merge_entry(vec![deployments]);
+        assert_eq!((entry.encoding.as_str(), entry.served), ("apps/v1", vec!["apps/v1".to_owned()]));
+        assert_eq!(entry.decodable, ["apps/v1", "apps/v1beta2", "apps/v1beta1"]);
         // Events are served in two groups and stored in one place.
         let events = [("events.k8s.io", "v1"), ("", "v1")];
-        let told =
-            of_place(events.map(|(group, version)| (name(group, "events"), version.into(), "v1".into())).to_vec());
-        assert_eq!(told.names, [name("", "events"), name("events.k8s.io", "events")]);
+        let entry =
+            merge_entry(events.map(|(group, version)| (name(group, "events"), version.into(), "v1".into())).to_vec());
+        assert_eq!(entry.names, [name("", "events"), name("events.k8s.io", "events")]);
         assert_eq!(
-            (told.decodable, told.served),
+            (entry.decodable, entry.served),
             (vec!["v1".to_owned(), "events.k8s.io/v1".to_owned()], vec!["v1".to_owned()])
         );
     }
 
     #[test]
-    fn servers_agree_or_not() {
+    fn condition_reports_common_encoding_version() {
         let server = |id: &str, version: &str| value!({"apiServerID": id, "encodingVersion": version});
         let mut object = value!({"metadata": {"name": "apps.deployments"}});
         for (id, version, now, common, status, since) in [
@@ -310,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_wait() {
+    fn rejects_writes_until_published() {
         let versions = StorageVersions::default();
         versions.0.pending.lock().insert(name("apps", "deployments"), None);
         versions.0.pending.lock().insert(name("", "namespaces"), Some("no".to_owned()));

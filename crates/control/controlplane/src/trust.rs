@@ -6,10 +6,10 @@ use tokio::sync::watch;
 
 /// The authorities that this server trusts at present, which it publishes for extension API servers.
 #[derive(Clone, Debug, Default)]
-pub struct Trust(Arc<watch::Sender<Trusted>>);
+pub struct Trust(Arc<watch::Sender<TrustedAuthorities>>);
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Trusted {
+pub(crate) struct TrustedAuthorities {
     /// `--client-ca-file`: the PEM text of the authorities whose client certificates are accepted.
     pub(crate) clients: Option<String>,
     /// The settings of the `--requestheader-...` flags, if their authority is set.
@@ -19,7 +19,7 @@ pub(crate) struct Trusted {
 impl Trust {
     /// Returns the trust in the authorities of clients, and of front proxies.
     pub fn new(clients: Option<String>, proxies: Option<RequestHeader>) -> Self {
-        Self(Arc::new(watch::Sender::new(Trusted { clients, proxies })))
+        Self(Arc::new(watch::Sender::new(TrustedAuthorities { clients, proxies })))
     }
 
     /// Replaces the authorities of clients.
@@ -36,7 +36,7 @@ impl Trust {
         });
     }
 
-    pub(crate) fn subscribe(&self) -> watch::Receiver<Trusted> {
+    pub(crate) fn subscribe(&self) -> watch::Receiver<TrustedAuthorities> {
         self.0.subscribe()
     }
 }

@@ -44,7 +44,7 @@ pub(crate) enum AddressError {
     Full,
     Allocated,
     /// No ready service CIDR has the address.
-    Elsewhere,
+    NotInAnyRange,
     /// The error of a dry run in this case, which checks only one range.
     NotInRange(IpAddr, String),
     Failed(Status),
@@ -55,7 +55,7 @@ impl fmt::Display for AddressError {
         match self {
             Self::Full => f.write_str("range is full"),
             Self::Allocated => f.write_str("provided IP is already allocated"),
-            Self::Elsewhere => f.write_str("the provided network does not match the current range"),
+            Self::NotInAnyRange => f.write_str("the provided network does not match the current range"),
             Self::NotInRange(address, range) => {
                 write!(f, "the provided IP ({address}) is not in the valid range. The range of valid IPs is {range}")
             }
@@ -73,78 +73,83 @@ impl Addresses {
     #[must_use]
     pub(crate) fn counted(self, metrics: Option<AllocatorMetrics>) -> Self {
         if let Some(metrics) = &metrics {
-            metrics.follow(&self.resources);
+            metrics.watch_resources(&self.resources);
         }
         Self { metrics, ..self }
     }
 
     /// Allocates the requested address.
-    pub(crate) async fn take(&self, address: IpAddr, owner: Owner<'_>) -> Result<(), AddressError> {
+    pub(crate) async fn allocate(&self, address: IpAddr, owner: Owner<'_>) -> Result<(), AddressError> {
         let ranges = self.ranges(Family::of(address)).await?;
         let Some(range) = ranges.iter().find(|range| range.contains(address)) else {
-            return Err(AddressError::Elsewhere);
+            return Err(AddressError::NotInAnyRange);
         };
-        self.claim_counted(range, address, owner, Scope::Static, Instant::now()).await
+        self.create_counted(range, address, owner, Scope::Static, Instant::now()).await
     }
 
     /// Allocates any address of a family.
-    pub(crate) async fn take_any(&self, family: Family, owner: Owner<'_>) -> Result<IpAddr, AddressError> {
+    pub(crate) async fn allocate_next(&self, family: Family, owner: Owner<'_>) -> Result<IpAddr, AddressError> {
         let objects = self.objects()?;
         let known = objects.resource();
-        known.collection.cache.ready(soon()).await.map_err(|_| failed("the cache of addresses is not ready"))?;
+        known
+            .collection
+            .cache
+            .ready(soon())
+            .await
+            .map_err(|_| internal_error("the cache of addresses is not ready"))?;
         for range in self.ranges(family).await? {
-            let begun = Instant::now();
+            let started = Instant::now();
             for address in range.candidates() {
                 // The cache may lack an object that the store has: then creating it fails.
                 if known.collection.cache.get(&address.to_string()).is_some() {
                     continue;
                 }
-                match self.claim_counted(&range, address, owner, Scope::Dynamic, begun).await {
+                match self.create_counted(&range, address, owner, Scope::Dynamic, started).await {
                     Err(AddressError::Allocated) => {}
                     Ok(()) => return Ok(address),
                     Err(error) => return Err(error),
                 }
             }
-            self.refused(&range, Scope::Dynamic);
+            self.count_refusal(&range, Scope::Dynamic);
         }
         Err(AddressError::Full)
     }
 
     /// Returns the result that [`Addresses::take`] would have, without taking the address.
-    pub(crate) async fn try_take(&self, address: IpAddr) -> Result<(), AddressError> {
+    pub(crate) async fn dry_run(&self, address: IpAddr) -> Result<(), AddressError> {
         match self.ranges(Family::of(address)).await?.first() {
             Some(range) if range.contains(address) => Ok(()),
             Some(range) => Err(AddressError::NotInRange(address, range.text())),
-            None => Err(AddressError::Elsewhere),
+            None => Err(AddressError::NotInAnyRange),
         }
     }
 
     /// Returns a substitute for the address that a service would get without a dry run.
-    pub(crate) async fn try_take_any(&self, family: Family) -> Result<IpAddr, AddressError> {
+    pub(crate) async fn dry_run_next(&self, family: Family) -> Result<IpAddr, AddressError> {
         self.ranges(family).await?.first().map(AddressRange::network).ok_or(AddressError::Full)
     }
 
-    /// Creates the object that allocates an address of a range, and counts it. `begun` is the start of the search.
-    async fn claim_counted(
+    /// Creates the object that allocates an address of a range, and counts it. `started` is the start of the search.
+    async fn create_counted(
         &self,
         range: &AddressRange,
         address: IpAddr,
         owner: Owner<'_>,
         scope: Scope,
-        begun: Instant,
+        started: Instant,
     ) -> Result<(), AddressError> {
-        let claimed = self.claim(address, owner).await;
-        match (&claimed, &self.metrics) {
+        let created = self.create_address(address, owner).await;
+        match (&created, &self.metrics) {
             (_, None) => {}
-            (Err(_), Some(_)) => self.refused(range, scope),
+            (Err(_), Some(_)) => self.count_refusal(range, scope),
             (Ok(()), Some(metrics)) => {
-                metrics.address_given(range, scope, begun.elapsed());
+                metrics.address_allocated(range, scope, started.elapsed());
             }
         }
-        claimed
+        created
     }
 
-    fn refused(&self, range: &AddressRange, scope: Scope) {
+    fn count_refusal(&self, range: &AddressRange, scope: Scope) {
         if let Some(metrics) = &self.metrics {
             metrics.address_refused(range, scope);
         }
@@ -173,7 +178,7 @@ impl Addresses {
     }
 
     /// Creates the object that allocates an address.
-    pub(crate) async fn claim(&self, address: IpAddr, owner: Owner<'_>) -> Result<(), AddressError> {
+    pub(crate) async fn create_address(&self, address: IpAddr, owner: Owner<'_>) -> Result<(), AddressError> {
         let labels = Object::from_iter([(FAMILY_LABEL, Family::of(address).as_str()), (MANAGED_BY_LABEL, MANAGER)]);
         let object = value!({
             "metadata": {"name": (address.to_string()), "labels": labels},
@@ -249,7 +254,7 @@ pub(crate) fn readiness<'v>(cidr: FieldRef<'_, 'v, ServiceCIDR>) -> Option<&'v s
     Some(ready.at(Condition::STATUS).str())
 }
 
-fn failed(why: &str) -> AddressError {
+fn internal_error(why: &str) -> AddressError {
     AddressError::Failed(Status::internal(why))
 }
 

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_those_of_a_large_number() {
+    fn encodes_as_big_endian_number() {
         for (taken, bytes) in [
             (vec![], vec![]),
             (vec![0], vec![1]),

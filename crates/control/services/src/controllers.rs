@@ -7,7 +7,7 @@ use binnacle_registry::Catalog;
 use parking_lot::Mutex;
 
 use crate::config::ServiceConfig;
-use crate::{lost, repair, service_cidr};
+use crate::{missing_addresses, repair, service_cidr};
 
 /// What the controllers of services share.
 pub(crate) struct Allocations {
@@ -35,13 +35,13 @@ pub struct ServiceControllers {
 pub fn service_controllers(resources: &Catalog, config: &ServiceConfig, queues: &Queues) -> ServiceControllers {
     let allocations = Arc::new(Allocations::new(resources.clone(), config.clone()));
     let cidr =
-        Controller::repeated("start-kubernetes-service-cidr-controller", Some(10), &allocations, |allocations| {
+        Controller::periodic("start-kubernetes-service-cidr-controller", Some(10), &allocations, |allocations| {
             Box::pin(service_cidr::ensure(allocations))
         });
-    let repair = Controller::repeated("start-service-ip-repair-controllers", Some(180), &allocations, |allocations| {
+    let repair = Controller::periodic("start-service-ip-repair-controllers", Some(180), &allocations, |allocations| {
         Box::pin(repair::ensure(allocations))
     })
-    .or_when(&allocations, |allocations| Box::pin(lost::noticed(allocations)))
-    .counted(["services", "ipaddresses"].map(|name| queues.queue(name)).into());
+    .with_trigger(&allocations, |allocations| Box::pin(missing_addresses::wait_for_missing(allocations)))
+    .with_queues(["services", "ipaddresses"].map(|name| queues.queue(name)).into());
     ServiceControllers { cidr, repair }
 }

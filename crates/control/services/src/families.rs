@@ -45,7 +45,7 @@ impl Families {
     /// Fills in `ipFamilyPolicy` and `ipFamilies` of a service that is created (`old` is `None`) or changed, or refuses
     /// a service that contradicts itself or the cluster.
     pub(crate) fn complete(&self, service: &mut Value, old: Option<&Value>) -> Result<(), Status> {
-        if Spec::of(service).is_external_name() || old.is_some_and(|old| is_settled_dual_stack(service, old)) {
+        if Spec::of(service).is_external_name() || old.is_some_and(|old| is_unchanged_dual_stack(service, old)) {
             return Ok(());
         }
         default_policy(service, old);
@@ -53,22 +53,22 @@ impl Families {
         let given = FieldRef::<Service>::root(service);
         let old_spec = old.map(|old| FieldRef::<Service>::root(old).at(Service::SPEC).detached());
         cluster_ips::validate(given.at(Service::SPEC), old_spec, &self.addresses, &mut errors);
-        refuse(service, &errors)?;
+        fail_if_invalid(service, &errors)?;
         if let Some(old) = old {
-            follow_single_stack(service, old, &mut errors);
+            release_secondary(service, old, &mut errors);
         }
-        single_means_one(service, &mut errors);
+        check_single_stack(service, &mut errors);
         self.infer_from_addresses(service, &mut errors);
-        refuse(service, &errors)?;
+        fail_if_invalid(service, &errors)?;
 
         if Spec::of(service).cluster_ip() == NONE && !Spec::of(service).has_selector() {
             // Its endpoints may be of either family, even if the cluster has only one.
-            self.fill_in(service, true);
+            self.fill_in_families(service, true);
             return Ok(());
         }
         self.check_configured(service, &mut errors);
-        refuse(service, &errors)?;
-        self.fill_in(service, self.dual());
+        fail_if_invalid(service, &errors)?;
+        self.fill_in_families(service, self.dual());
         Ok(())
     }
 
@@ -114,14 +114,14 @@ impl Families {
     }
 
     /// Adds the default family if there is none, and a second one for dual-stack policies if it `can` be had.
-    fn fill_in(&self, service: &mut Value, can: bool) {
+    fn fill_in_families(&self, service: &mut Value, can_be_dual: bool) {
         let spec = Spec::of(service);
         let policy = spec.family_policy();
         let mut families: Vec<Family> = spec.families().into_iter().filter_map(Family::parse).collect();
         if families.is_empty() {
             families.push(self.default());
         }
-        if can
+        if can_be_dual
             && policy != SINGLE_STACK
             && let [only] = families[..]
         {
@@ -134,7 +134,7 @@ impl Families {
 
 /// Returns true if a change leaves a `PreferDualStack` service's families and addresses as they are: then they do not
 /// follow the cluster's families.
-pub(crate) fn is_settled_dual_stack(service: &Value, old: &Value) -> bool {
+pub(crate) fn is_unchanged_dual_stack(service: &Value, old: &Value) -> bool {
     let (new, old) = (Spec::of(service), Spec::of(old));
     new.kind() == old.kind()
         && matches!(new.kind(), "ClusterIP" | "NodePort" | "LoadBalancer")
@@ -163,7 +163,7 @@ fn default_policy(service: &mut Value, old: Option<&Value>) {
 }
 
 /// Releases the second address for `SingleStack`; removing the address without this policy is an error.
-fn follow_single_stack(service: &mut Value, old: &Value, errors: &mut FieldErrors) {
+fn release_secondary(service: &mut Value, old: &Value, errors: &mut FieldErrors) {
     let (new_spec, old_spec) = (Spec::of(service), Spec::of(old));
     let (addresses, families) = (new_spec.cluster_ips(), new_spec.families());
     if new_spec.family_policy() == SINGLE_STACK {
@@ -190,7 +190,7 @@ fn follow_single_stack(service: &mut Value, old: &Value, errors: &mut FieldError
     }
 }
 
-fn single_means_one(service: &Value, errors: &mut FieldErrors) {
+fn check_single_stack(service: &Value, errors: &mut FieldErrors) {
     let spec = Spec::of(service);
     if spec.family_policy() != SINGLE_STACK {
         return;
@@ -208,7 +208,7 @@ fn policy_error(service: &Value, why: &str) -> FieldError {
     service.at(Service::SPEC).at(ServiceSpec::IP_FAMILY_POLICY).invalid(why)
 }
 
-fn refuse(service: &Value, errors: &FieldErrors) -> Result<(), Status> {
+fn fail_if_invalid(service: &Value, errors: &FieldErrors) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn new_services() {
+    fn completes_new_services() {
         let ok = |policy: &str, families: &[&str]| {
             Ok((policy.to_owned(), families.iter().map(|family| (*family).to_owned()).collect::<Vec<_>>()))
         };
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_services() {
+    fn completes_updated_services() {
         let dual = || {
             value!({
                 "type": "ClusterIP", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1"],

@@ -19,7 +19,7 @@ use binnacle_validation::metadata::shown;
 
 use crate::addresses::{AddressError, Addresses, Owner};
 use crate::config::ServiceConfig;
-use crate::families::{Families, invalid, is_settled_dual_stack};
+use crate::families::{Families, invalid, is_unchanged_dual_stack};
 use crate::node_ports::{NodePorts, ports_of};
 use crate::ports;
 use crate::spec::{Family, Spec, spec_mut};
@@ -48,15 +48,15 @@ impl Hooks for ServiceHooks {
     fn begin_create<'a>(&'a self, context: &'a Context, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             self.families.complete(object, None)?;
-            let taken = self.give_addresses(context, object, 0).await?;
+            let allocated = self.allocate_addresses(context, object, 0).await?;
             if !ports::needs_ports(object, None) {
                 return Ok(());
             }
             let service: &Value = object;
-            match self.node_ports.take(context.dry_run, |session| ports::plan_create(service, session)).await {
+            match self.node_ports.allocate(context.dry_run, |session| ports::plan_create(service, session)).await {
                 Ok(plan) => plan.apply(object),
                 Err(status) => {
-                    self.take_back(context, object, &taken).await;
+                    self.release_addresses(context, object, &allocated).await;
                     return Err(status);
                 }
             }
@@ -72,18 +72,18 @@ impl Hooks for ServiceHooks {
     ) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             self.families.complete(object, Some(old))?;
-            let taken = match address_change(object, old) {
-                AddressChange::Take(from) => self.give_addresses(context, object, from).await?,
-                AddressChange::None | AddressChange::GiveUp(_) => Vec::new(),
+            let allocated = match address_change(object, old) {
+                AddressChange::Allocate(from) => self.allocate_addresses(context, object, from).await?,
+                AddressChange::None | AddressChange::Release(_) => Vec::new(),
             };
             if !ports::needs_ports(object, Some(old)) {
                 return Ok(());
             }
             let service: &Value = object;
-            match self.node_ports.take(context.dry_run, |session| ports::plan_update(service, old, session)).await {
+            match self.node_ports.allocate(context.dry_run, |session| ports::plan_update(service, old, session)).await {
                 Ok(plan) => plan.apply(object),
                 Err(status) => {
-                    self.take_back(context, object, &taken).await;
+                    self.release_addresses(context, object, &allocated).await;
                     return Err(status);
                 }
             }
@@ -97,31 +97,31 @@ impl Hooks for ServiceHooks {
                 return;
             }
             let addresses = Spec::of(object).addresses();
-            let taken = match old {
+            let allocated = match old {
                 None => addresses,
                 Some(old) => match address_change(object, old) {
-                    AddressChange::Take(from) => addresses.into_iter().skip(from).collect(),
-                    AddressChange::None | AddressChange::GiveUp(_) => Vec::new(),
+                    AddressChange::Allocate(from) => addresses.into_iter().skip(from).collect(),
+                    AddressChange::None | AddressChange::Release(_) => Vec::new(),
                 },
             };
-            self.take_back(context, object, &taken).await;
-            self.node_ports.release(&ports::taken(object, old)).await;
+            self.release_addresses(context, object, &allocated).await;
+            self.node_ports.release(&ports::allocated(object, old)).await;
         })
     }
 
     fn after_update<'a>(&'a self, context: &'a Context, object: &'a Value, old: &'a Value) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            if let AddressChange::GiveUp(addresses) = address_change(object, old) {
-                self.take_back(context, object, &addresses).await;
+            if let AddressChange::Release(addresses) = address_change(object, old) {
+                self.release_addresses(context, object, &addresses).await;
             }
-            self.node_ports.release(&ports::given_up(object, old)).await;
+            self.node_ports.release(&ports::released(object, old)).await;
         })
     }
 
     fn after_delete<'a>(&'a self, context: &'a Context, object: &'a Value) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             self.delete_endpoints(owner(context, object)).await;
-            self.take_back(context, object, &Spec::of(object).addresses()).await;
+            self.release_addresses(context, object, &Spec::of(object).addresses()).await;
             self.node_ports.release(&ports_of(Spec::of(object))).await;
         })
     }
@@ -129,7 +129,12 @@ impl Hooks for ServiceHooks {
 
 impl ServiceHooks {
     /// Allocates addresses for the service's families from index `from` on: the requested ones, or any.
-    async fn give_addresses(&self, context: &Context, service: &mut Value, from: usize) -> Result<Vec<IpAddr>, Status> {
+    async fn allocate_addresses(
+        &self,
+        context: &Context,
+        service: &mut Value,
+        from: usize,
+    ) -> Result<Vec<IpAddr>, Status> {
         let spec = Spec::of(service);
         if spec.is_external_name() || spec.is_headless() {
             return Ok(Vec::new());
@@ -137,17 +142,17 @@ impl ServiceHooks {
         let families: Vec<Family> = spec.families().into_iter().filter_map(Family::parse).collect();
         let mut texts: Vec<String> = spec.cluster_ips().into_iter().map(str::to_owned).collect();
         texts.resize(texts.len().max(families.len()), String::new());
-        let mut taken = Vec::new();
+        let mut allocated = Vec::new();
         for (i, family) in families.into_iter().enumerate().skip(from) {
-            match self.give_address(context, service, family, &texts, i).await {
+            match self.allocate_address(context, service, family, &texts, i).await {
                 Ok(address) => {
-                    taken.push(address);
+                    allocated.push(address);
                     if texts[i].is_empty() {
                         texts[i] = address.to_string();
                     }
                 }
                 Err(status) => {
-                    self.take_back(context, service, &taken).await;
+                    self.release_addresses(context, service, &allocated).await;
                     return Err(status);
                 }
             }
@@ -157,10 +162,10 @@ impl ServiceHooks {
             spec.set(ServiceSpec::CLUSTER_IP, first.as_str());
         }
         spec.set(ServiceSpec::CLUSTER_IPS, Value::from(texts));
-        Ok(taken)
+        Ok(allocated)
     }
 
-    async fn give_address(
+    async fn allocate_address(
         &self,
         context: &Context,
         service: &Value,
@@ -169,20 +174,20 @@ impl ServiceHooks {
         i: usize,
     ) -> Result<IpAddr, Status> {
         let owner = owner(context, service);
-        let asked = texts[i].as_str();
+        let requested = texts[i].as_str();
         let refused = |why: String| {
             let all = Value::from(texts.iter().map(String::as_str).collect::<Vec<_>>());
             let object = FieldRef::<Service>::root(service);
             let spec = object.at(Service::SPEC);
             invalid(service, &spec.at(ServiceSpec::CLUSTER_IPS).invalid_as(shown(Some(&all)), why).into())
         };
-        if asked.is_empty() {
-            let given = if context.dry_run {
-                self.addresses.try_take_any(family).await
+        if requested.is_empty() {
+            let allocated = if context.dry_run {
+                self.addresses.dry_run_next(family).await
             } else {
-                self.addresses.take_any(family, owner).await
+                self.addresses.allocate_next(family, owner).await
             };
-            return given.map_err(|error| match error {
+            return allocated.map_err(|error| match error {
                 AddressError::Full => Status::internal(format!(
                     "failed to allocate a serviceIP for Service {}: {error}",
                     go_quote(owner.name)
@@ -190,18 +195,18 @@ impl ServiceHooks {
                 error => refused(format!("failed to allocate IP: {error}")),
             });
         }
-        let Some(address) = parse_ip(asked) else {
-            return Err(Status::internal(format!("failed to parse service IP {}", go_quote(asked))));
+        let Some(address) = parse_ip(requested) else {
+            return Err(Status::internal(format!("failed to parse service IP {}", go_quote(requested))));
         };
-        let given = if context.dry_run {
-            self.addresses.try_take(address).await
+        let allocated = if context.dry_run {
+            self.addresses.dry_run(address).await
         } else {
-            self.addresses.take(address, owner).await
+            self.addresses.allocate(address, owner).await
         };
-        given.map(|()| address).map_err(|error| refused(format!("failed to allocate IP {asked}: {error}")))
+        allocated.map(|()| address).map_err(|error| refused(format!("failed to allocate IP {requested}: {error}")))
     }
 
-    async fn take_back(&self, context: &Context, service: &Value, addresses: &[IpAddr]) {
+    async fn release_addresses(&self, context: &Context, service: &Value, addresses: &[IpAddr]) {
         if context.dry_run {
             return;
         }
@@ -227,27 +232,27 @@ impl ServiceHooks {
 enum AddressChange {
     None,
     /// It gets addresses for its families from this index on.
-    Take(usize),
-    GiveUp(Vec<IpAddr>),
+    Allocate(usize),
+    Release(Vec<IpAddr>),
 }
 
 fn address_change(service: &Value, old_service: &Value) -> AddressChange {
     let (new, old) = (Spec::of(service), Spec::of(old_service));
-    if is_settled_dual_stack(service, old_service) {
+    if is_unchanged_dual_stack(service, old_service) {
         return AddressChange::None;
     }
     if old.is_external_name() {
-        return if new.is_external_name() { AddressChange::None } else { AddressChange::Take(0) };
+        return if new.is_external_name() { AddressChange::None } else { AddressChange::Allocate(0) };
     }
     if old.is_headless() {
         return AddressChange::None;
     }
     if new.is_external_name() {
-        return AddressChange::GiveUp(old.addresses());
+        return AddressChange::Release(old.addresses());
     }
     match (old.families().len(), new.families().len()) {
-        (1, 2) => AddressChange::Take(1),
-        (2, 1) => AddressChange::GiveUp(old.addresses().into_iter().skip(1).collect()),
+        (1, 2) => AddressChange::Allocate(1),
+        (2, 1) => AddressChange::Release(old.addresses().into_iter().skip(1).collect()),
         _ => AddressChange::None,
     }
 }

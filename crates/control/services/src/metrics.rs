@@ -45,7 +45,7 @@ families! {
 families! {
     /// Set at each scrape.
     struct AddressFamilies {
-        given: GaugeVec = "kube_apiserver_clusterip_allocator_allocated_ips" by ["cidr"],
+        allocated: GaugeVec = "kube_apiserver_clusterip_allocator_allocated_ips" by ["cidr"],
             "[ALPHA] Gauge measuring the number of allocated IPs for Services";
         free: GaugeVec = "kube_apiserver_clusterip_allocator_available_ips" by ["cidr"],
             "[ALPHA] Gauge measuring the number of available IPs for Services";
@@ -55,7 +55,7 @@ families! {
 /// The numbers of allocated and free addresses and ports. Clones share the families.
 #[derive(Clone, Debug)]
 pub struct AllocatorMetrics {
-    held: Held,
+    addresses: AddressCollector,
     families: Families,
 }
 
@@ -80,13 +80,13 @@ impl Scope {
 impl AllocatorMetrics {
     /// Registers the families; fails if the registry already has their names.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        Ok(Self { held: keep(registry, Held::new()?)?, families: Families::register(registry)? })
+        Ok(Self { addresses: keep(registry, AddressCollector::new()?)?, families: Families::register(registry)? })
     }
 
     /// Counts the addresses in the cache of these resources from now on.
-    pub(super) fn follow(&self, resources: &Catalog) {
+    pub(super) fn watch_resources(&self, resources: &Catalog) {
         // The families belong to the first server that calls this.
-        let _ = self.held.0.resources.set(resources.clone());
+        let _ = self.addresses.0.resources.set(resources.clone());
     }
 
     /// Counts a check of all node ports that failed.
@@ -94,18 +94,18 @@ impl AllocatorMetrics {
         self.families.repair_errors.inc();
     }
 
-    pub(super) fn address_given(&self, range: &AddressRange, scope: Scope, took: Duration) {
+    pub(super) fn address_allocated(&self, range: &AddressRange, scope: Scope, duration: Duration) {
         let name = range.text();
         self.families.address_allocations.with_label_values(&[&name, scope.label()]).inc();
-        self.families.address_durations.with_label_values(&[&name]).observe(took.as_secs_f64());
-        self.held.0.ranges.lock().insert(name, *range);
+        self.families.address_durations.with_label_values(&[&name]).observe(duration.as_secs_f64());
+        self.addresses.0.ranges.lock().insert(name, *range);
     }
 
     pub(super) fn address_refused(&self, range: &AddressRange, scope: Scope) {
         self.families.address_errors.with_label_values(&[&range.text(), scope.label()]).inc();
     }
 
-    pub(super) fn ports_given(&self, scopes: &[Scope]) {
+    pub(super) fn ports_allocated(&self, scopes: &[Scope]) {
         scopes.iter().for_each(|scope| self.families.port_allocations.with_label_values(&[scope.label()]).inc());
     }
 
@@ -113,26 +113,26 @@ impl AllocatorMetrics {
         self.families.port_errors.with_label_values(&[scope.label()]).inc();
     }
 
-    pub(super) fn ports(&self, given: usize, size: usize) {
-        self.families.ports.set(i64::try_from(given).unwrap_or(i64::MAX));
-        self.families.free_ports.set(size.saturating_sub(given) as f64);
+    pub(super) fn ports(&self, allocated: usize, size: usize) {
+        self.families.ports.set(i64::try_from(allocated).unwrap_or(i64::MAX));
+        self.families.free_ports.set(size.saturating_sub(allocated) as f64);
     }
 }
 
 /// The allocated addresses of each range, counted at each scrape.
 #[derive(Clone)]
-struct Held(Arc<Addresses>);
+struct AddressCollector(Arc<AddressCounts>);
 
-struct Addresses {
+struct AddressCounts {
     families: AddressFamilies,
     /// The ranges with allocations.
     ranges: Mutex<BTreeMap<String, AddressRange>>,
     resources: OnceLock<Catalog>,
 }
 
-impl Held {
+impl AddressCollector {
     fn new() -> Result<Self, prometheus::Error> {
-        Ok(Self(Arc::new(Addresses {
+        Ok(Self(Arc::new(AddressCounts {
             families: AddressFamilies::build()?,
             ranges: Mutex::default(),
             resources: OnceLock::new(),
@@ -147,23 +147,23 @@ impl Held {
         let all = cache.selection(Interest::default());
         let addresses: Vec<IpAddr> = snapshot.iter(&all, "").filter_map(|entry| entry.name().parse().ok()).collect();
         for (name, range) in &*self.0.ranges.lock() {
-            let given = addresses.iter().filter(|address| range.contains(**address)).count() as f64;
-            self.0.families.given.with_label_values(&[name]).set(given);
-            self.0.families.free.with_label_values(&[name]).set((range.size() - given).max(0.0));
+            let allocated = addresses.iter().filter(|address| range.contains(**address)).count() as f64;
+            self.0.families.allocated.with_label_values(&[name]).set(allocated);
+            self.0.families.free.with_label_values(&[name]).set((range.size() - allocated).max(0.0));
         }
         Some(())
     }
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for AddressCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Held")
     }
 }
 
-impl binnacle_metrics::Family for Held {}
+impl binnacle_metrics::Family for AddressCollector {}
 
-impl Collector for Held {
+impl Collector for AddressCollector {
     fn desc(&self) -> Vec<&Desc> {
         self.0.families.desc()
     }

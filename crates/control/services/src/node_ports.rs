@@ -56,9 +56,9 @@ pub(crate) struct Session<'a> {
     taken: &'a mut Bitmap,
     dry_run: bool,
     /// The next port that a dry run chooses.
-    next_dummy: i64,
+    next_dry_run_port: i64,
     /// The scopes of the ports that were taken.
-    given: Vec<Scope>,
+    allocated_scopes: Vec<Scope>,
     /// The scope of the port that could not be allocated.
     refused: Option<Scope>,
 }
@@ -85,20 +85,20 @@ impl fmt::Display for PortError {
 
 impl Session<'_> {
     /// Allocates the requested port.
-    pub(crate) fn take(&mut self, port: i64) -> Result<(), PortError> {
-        let taken = self.try_take(port);
-        self.note(Scope::Static, taken.is_ok());
+    pub(crate) fn allocate(&mut self, port: i64) -> Result<(), PortError> {
+        let taken = self.try_allocate(port);
+        self.record(Scope::Static, taken.is_ok());
         taken
     }
 
-    fn note(&mut self, scope: Scope, is_given: bool) {
-        match is_given {
-            true => self.given.push(scope),
+    fn record(&mut self, scope: Scope, is_allocated: bool) {
+        match is_allocated {
+            true => self.allocated_scopes.push(scope),
             false => self.refused = Some(scope),
         }
     }
 
-    fn try_take(&mut self, port: i64) -> Result<(), PortError> {
+    fn try_allocate(&mut self, port: i64) -> Result<(), PortError> {
         let Some(offset) = offset(self.range, port) else {
             // A dry run of kube-apiserver does not check the range.
             return if self.dry_run { Ok(()) } else { Err(PortError::NotInRange(self.range)) };
@@ -107,20 +107,20 @@ impl Session<'_> {
             return Err(PortError::Allocated);
         }
         self.taken.set(offset, true);
-        self.next_dummy = self.next_dummy.max(port + 1);
+        self.next_dry_run_port = self.next_dry_run_port.max(port + 1);
         Ok(())
     }
 
     /// Allocates any port.
-    pub(crate) fn take_any(&mut self) -> Result<i64, PortError> {
+    pub(crate) fn allocate_next(&mut self) -> Result<i64, PortError> {
         if self.dry_run {
-            self.next_dummy += 1;
-            return Ok(self.next_dummy - 1);
+            self.next_dry_run_port += 1;
+            return Ok(self.next_dry_run_port - 1);
         }
         let size = self.taken.len();
         let reserved = if size <= STATIC_MIN { 0 } else { (size / STATIC_SHARE).clamp(STATIC_MIN, STATIC_MAX) };
         let offset = free(self.taken, reserved, size).or_else(|| free(self.taken, 0, reserved));
-        self.note(Scope::Dynamic, offset.is_some());
+        self.record(Scope::Dynamic, offset.is_some());
         let offset = offset.ok_or(PortError::Full)?;
         self.taken.set(offset, true);
         Ok(i64::from(self.range.first) + offset as i64)
@@ -139,61 +139,61 @@ impl NodePorts {
     }
 
     /// Allocates the ports of `plan`, which is called again if another server has written first.
-    pub(crate) async fn take<T>(
+    pub(crate) async fn allocate<T>(
         &self,
         dry_run: bool,
         mut plan: impl FnMut(&mut Session<'_>) -> Result<T, Status>,
     ) -> Result<T, Status> {
         let mut state = self.state.lock().await;
-        let mut fresh = false;
+        let mut is_fresh = false;
         loop {
-            let known = match state.take() {
-                Some(known) => known,
+            let current = match state.take() {
+                Some(current) => current,
                 None => {
-                    fresh = true;
+                    is_fresh = true;
                     self.load().await?
                 }
             };
-            let mut taken = known.taken.clone();
+            let mut taken = current.taken.clone();
             let mut session = Session {
                 range: self.range,
                 taken: &mut taken,
                 dry_run,
-                next_dummy: DRY_RUN_PORT,
-                given: Vec::new(),
+                next_dry_run_port: DRY_RUN_PORT,
+                allocated_scopes: Vec::new(),
                 refused: None,
             };
-            let planned = plan(&mut session);
-            let (given, refused) = (session.given, session.refused);
-            match planned {
+            let outcome = plan(&mut session);
+            let (allocated_scopes, refused) = (session.allocated_scopes, session.refused);
+            match outcome {
                 // Another server may have released the missing port.
-                Err(_) if !fresh => continue,
+                Err(_) if !is_fresh => continue,
                 Err(status) => {
                     if let (Some(metrics), Some(scope), false) = (&self.metrics, refused, dry_run) {
                         metrics.port_refused(scope);
                     }
-                    *state = Some(known);
+                    *state = Some(current);
                     return Err(status);
                 }
-                Ok(planned) if dry_run => {
-                    *state = Some(known);
-                    return Ok(planned);
+                Ok(outcome) if dry_run => {
+                    *state = Some(current);
+                    return Ok(outcome);
                 }
-                Ok(planned) => {
-                    *state = self.write(&known, taken).await?;
+                Ok(outcome) => {
+                    *state = self.write(&current, taken).await?;
                     if let Some(state) = &*state {
-                        self.count(state, &given);
-                        return Ok(planned);
+                        self.count(state, &allocated_scopes);
+                        return Ok(outcome);
                     }
                 }
             }
         }
     }
 
-    /// Counts all allocated ports, and those just allocated by their scopes in `given`.
-    fn count(&self, state: &State, given: &[Scope]) {
+    /// Counts all allocated ports, and those just allocated by their scopes in `allocated_scopes`.
+    fn count(&self, state: &State, allocated_scopes: &[Scope]) {
         if let Some(metrics) = &self.metrics {
-            metrics.ports_given(given);
+            metrics.ports_allocated(allocated_scopes);
             metrics.ports(state.taken.taken().count(), state.taken.len());
         }
     }
@@ -203,7 +203,7 @@ impl NodePorts {
         if ports.is_empty() {
             return;
         }
-        if let Err(status) = self.change(|range, taken| give_back(range, taken, ports)).await {
+        if let Err(status) = self.change(|range, taken| release_ports(range, taken, ports)).await {
             tracing::warn!(?ports, error = status.message(), "the ports of a service could not be given back yet");
         }
     }
@@ -215,14 +215,14 @@ impl NodePorts {
         *state = None;
         loop {
             // In this order: a port is allocated before its service is written.
-            let known = self.load().await?;
+            let current = self.load().await?;
             let used = self.used().await?;
-            let mut taken = known.taken.clone();
+            let mut taken = current.taken.clone();
             used.taken().for_each(|i| taken.set(i, true));
             let orphans: Vec<usize> = taken.taken().filter(|i| !used.has(*i)).collect();
             let port = |i: usize| i64::from(self.range.first) + i as i64;
             orphans.iter().filter(|i| leaked.contains(&port(**i))).for_each(|i| taken.set(*i, false));
-            *state = self.write(&known, taken).await?;
+            *state = self.write(&current, taken).await?;
             if state.is_some() {
                 return Ok(orphans.into_iter().map(port).filter(|port| !leaked.contains(port)).collect());
             }
@@ -231,22 +231,22 @@ impl NodePorts {
 
     async fn change(&self, mut change: impl FnMut(PortRange, &mut Bitmap)) -> Result<(), Status> {
         let mut state = self.state.lock().await;
-        let mut fresh = false;
+        let mut is_fresh = false;
         loop {
-            let known = match state.take() {
-                Some(known) => known,
+            let current = match state.take() {
+                Some(current) => current,
                 None => {
-                    fresh = true;
+                    is_fresh = true;
                     self.load().await?
                 }
             };
-            let mut taken = known.taken.clone();
+            let mut taken = current.taken.clone();
             change(self.range, &mut taken);
             // Another server may have allocated a port that seems to be free.
-            if taken == known.taken && !fresh {
+            if taken == current.taken && !is_fresh {
                 continue;
             }
-            *state = self.write(&known, taken).await?;
+            *state = self.write(&current, taken).await?;
             if let Some(state) = &*state {
                 self.count(state, &[]);
                 return Ok(());
@@ -256,7 +256,7 @@ impl NodePorts {
 
     /// Reads the allocated ports in the store, or those of the services if the store has none or another range.
     async fn load(&self) -> Result<State, Status> {
-        let (store, key) = self.place()?;
+        let (store, key) = self.store_and_key()?;
         let (kv, _) = store.get(key, None).await.map_err(store_failure)?;
         let revision = kv.as_ref().map(|kv| kv.mod_revision);
         let stored = kv.and_then(|kv| self.decode(&kv));
@@ -268,13 +268,13 @@ impl NodePorts {
     }
 
     /// Writes the ports if they were not changed since they were read; `None` otherwise.
-    async fn write(&self, known: &State, taken: Bitmap) -> Result<Option<State>, Status> {
-        if taken == known.taken && known.revision.is_some() {
-            return Ok(Some(known.clone()));
+    async fn write(&self, current: &State, taken: Bitmap) -> Result<Option<State>, Status> {
+        if taken == current.taken && current.revision.is_some() {
+            return Ok(Some(current.clone()));
         }
-        let expect = known.revision.map_or(Expect::Absent, Expect::ModRevision);
+        let expect = current.revision.map_or(Expect::Absent, Expect::ModRevision);
         let op = Op::Put { value: self.encode(&taken)?, lease: None };
-        let (store, key) = self.place()?;
+        let (store, key) = self.store_and_key()?;
         match store.txn(Txn { key, expect, op }).await.map_err(store_failure)? {
             TxnResponse::Done { revision, .. } => Ok(Some(State { taken, revision: Some(revision) })),
             TxnResponse::Unmet { .. } => Ok(None),
@@ -318,7 +318,7 @@ impl NodePorts {
     }
 
     /// Returns the store and key of the object.
-    fn place(&self) -> Result<(RequestStore, Bytes), Status> {
+    fn store_and_key(&self) -> Result<(RequestStore, Bytes), Status> {
         let services = self.resources.require("", "v1", "services")?;
         let collection = &services.collection;
         Ok((collection.store.clone(), Bytes::from(format!("{}{KEY}", collection.root))))
@@ -334,7 +334,7 @@ pub(crate) fn ports_of(spec: Spec<'_>) -> Vec<i64> {
     ports
 }
 
-fn give_back(range: PortRange, taken: &mut Bitmap, ports: &[i64]) {
+fn release_ports(range: PortRange, taken: &mut Bitmap, ports: &[i64]) {
     for offset in ports.iter().filter_map(|port| offset(range, *port)) {
         taken.set(offset, false);
     }

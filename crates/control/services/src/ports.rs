@@ -13,13 +13,13 @@ use crate::spec::{Spec, node_port, spec_mut};
 
 /// The planned ports of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct PortPlan {
     /// For each of `spec.ports`, 0 for none.
     ports: Vec<i64>,
     health_check: Option<i64>,
 }
 
-impl Plan {
+impl PortPlan {
     pub(crate) fn apply(self, service: &mut Value) {
         let mut spec = spec_mut(service);
         let ports = spec.items(ServiceSpec::PORTS).zip(self.ports);
@@ -38,45 +38,45 @@ pub(crate) fn needs_ports(service: &Value, old: Option<&Value>) -> bool {
 }
 
 /// Plans the ports of a new service. Ports of one number in different protocols share one node port.
-pub(crate) fn plan_create(service: &Value, session: &mut Session<'_>) -> Result<Plan, Status> {
+pub(crate) fn plan_create(service: &Value, session: &mut Session<'_>) -> Result<PortPlan, Status> {
     let spec = Spec::of(service);
     let mut ports: Vec<i64> = spec.ports().map(node_port).collect();
     if spec.uses_node_ports() {
         let numbers: Vec<i64> = spec.ports().map(|port| port.at(ServicePort::PORT).int_or_zero()).collect();
         // The node port may be requested by another protocol of the same port.
-        let mut asked: HashMap<i64, i64> = HashMap::new();
+        let mut requested: HashMap<i64, i64> = HashMap::new();
         for (number, port) in numbers.iter().zip(&ports).filter(|(_, port)| **port != 0) {
-            asked.entry(*number).or_insert(*port);
+            requested.entry(*number).or_insert(*port);
         }
-        let mut given: HashMap<i64, i64> = HashMap::new();
+        let mut assigned_by_number: HashMap<i64, i64> = HashMap::new();
         for i in 0..ports.len() {
             if ports[i] == 0 && !spec.fills_in_node_ports() {
                 continue;
             }
-            let shared = given.get(&numbers[i]).copied();
+            let shared = assigned_by_number.get(&numbers[i]).copied();
             match shared {
                 Some(shared) if ports[i] == 0 => ports[i] = shared,
                 Some(shared) if ports[i] == shared => {}
-                Some(_) => session.take(ports[i]).map_err(|error| refused(service, i, ports[i], error))?,
+                Some(_) => session.allocate(ports[i]).map_err(|error| refused(service, i, ports[i], error))?,
                 None => {
-                    let port = match asked.get(&numbers[i]).copied() {
+                    let port = match requested.get(&numbers[i]).copied() {
                         Some(port) => {
-                            session.take(port).map_err(|error| refused(service, i, port, error))?;
+                            session.allocate(port).map_err(|error| refused(service, i, port, error))?;
                             port
                         }
-                        None => session.take_any().map_err(exhausted)?,
+                        None => session.allocate_next().map_err(exhausted)?,
                     };
                     ports[i] = port;
-                    given.insert(numbers[i], port);
+                    assigned_by_number.insert(numbers[i], port);
                 }
             }
         }
     }
-    Ok(Plan { ports, health_check: health_check(service, None, session)? })
+    Ok(PortPlan { ports, health_check: health_check(service, None, session)? })
 }
 
 /// Plans the ports of a changed service, which keeps the ports it had.
-pub(crate) fn plan_update(service: &Value, old: &Value, session: &mut Session<'_>) -> Result<Plan, Status> {
+pub(crate) fn plan_update(service: &Value, old: &Value, session: &mut Session<'_>) -> Result<PortPlan, Status> {
     let spec = Spec::of(service);
     let before: HashSet<i64> = Spec::of(old).node_ports().into_iter().collect();
     let mut ports: Vec<i64> = spec.ports().map(node_port).collect();
@@ -88,9 +88,9 @@ pub(crate) fn plan_update(service: &Value, old: &Value, session: &mut Session<'_
                 continue;
             }
             if ports[i] == 0 {
-                ports[i] = session.take_any().map_err(exhausted)?;
+                ports[i] = session.allocate_next().map_err(exhausted)?;
             } else if !before.contains(&ports[i]) && !taken.contains(&ports[i]) {
-                session.take(ports[i]).map_err(|error| refused(service, i, ports[i], error))?;
+                session.allocate(ports[i]).map_err(|error| refused(service, i, ports[i], error))?;
                 taken.insert(ports[i]);
             }
             let own = (port.at(ServicePort::PROTOCOL).str(), ports[i]);
@@ -99,11 +99,11 @@ pub(crate) fn plan_update(service: &Value, old: &Value, session: &mut Session<'_
             }
         }
     }
-    Ok(Plan { ports, health_check: health_check(service, Some(old), session)? })
+    Ok(PortPlan { ports, health_check: health_check(service, Some(old), session)? })
 }
 
 /// Returns the ports that a change (a creation without `old`) allocated, after its plan was applied.
-pub(crate) fn taken(service: &Value, old: Option<&Value>) -> Vec<i64> {
+pub(crate) fn allocated(service: &Value, old: Option<&Value>) -> Vec<i64> {
     let spec = Spec::of(service);
     let before: HashSet<i64> = old.into_iter().flat_map(|old| Spec::of(old).node_ports()).collect();
     let mut taken = if spec.uses_node_ports() { spec.node_ports() } else { Vec::new() };
@@ -115,17 +115,17 @@ pub(crate) fn taken(service: &Value, old: Option<&Value>) -> Vec<i64> {
 }
 
 /// Returns the ports that a change releases.
-pub(crate) fn given_up(service: &Value, old: &Value) -> Vec<i64> {
+pub(crate) fn released(service: &Value, old: &Value) -> Vec<i64> {
     let (new, old) = (Spec::of(service), Spec::of(old));
-    let mut given_up = if old.uses_node_ports() || new.uses_node_ports() { old.node_ports() } else { Vec::new() };
+    let mut released = if old.uses_node_ports() || new.uses_node_ports() { old.node_ports() } else { Vec::new() };
     if new.uses_node_ports() {
         let kept: HashSet<i64> = new.node_ports().into_iter().collect();
-        given_up.retain(|port| !kept.contains(port));
+        released.retain(|port| !kept.contains(port));
     }
     if old.needs_health_check_port() && !new.needs_health_check_port() && old.health_check_port() != 0 {
-        given_up.push(old.health_check_port());
+        released.push(old.health_check_port());
     }
-    given_up
+    released
 }
 
 fn needs_new_health_check(service: &Value, old: Option<&Value>) -> bool {
@@ -137,15 +137,15 @@ fn health_check(service: &Value, old: Option<&Value>, session: &mut Session<'_>)
     if !needs_new_health_check(service, old) {
         return Ok(None);
     }
-    let asked = Spec::of(service).health_check_port();
-    if asked == 0 {
-        let chosen = session.take_any();
+    let requested = Spec::of(service).health_check_port();
+    if requested == 0 {
+        let chosen = session.allocate_next();
         return chosen
             .map(Some)
             .map_err(|error| Status::internal(format!("failed to allocate a HealthCheck NodePort 0: {error}")));
     }
-    session.take(asked).map(|()| Some(asked)).map_err(|error| {
-        Status::internal(format!("failed to allocate requested HealthCheck NodePort {asked}: {error}"))
+    session.allocate(requested).map(|()| Some(requested)).map_err(|error| {
+        Status::internal(format!("failed to allocate requested HealthCheck NodePort {requested}: {error}"))
     })
 }
 

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds() {
+    fn yields_usable_addresses_with_reserved_last() {
         for (cidr, first, last, count, reserved) in [
             ("10.0.0.0/24", "10.0.0.1", "10.0.0.254", 254, 16),
             ("10.0.0.7/28", "10.0.0.1", "10.0.0.14", 14, 0),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_with_little_or_much() {
+    fn handles_tiny_and_huge_ranges() {
         for (cidr, count) in [("10.0.0.0/32", 0), ("10.0.0.0/31", 0), ("10.0.0.0/30", 2), ("fd00::/128", 0)] {
             let range = AddressRange::new(parse_cidr(cidr).unwrap());
             assert_eq!(range.candidates().count(), count, "{cidr}");

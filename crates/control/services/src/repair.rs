@@ -22,8 +22,8 @@ const GRACE: i64 = 60;
 
 pub(crate) async fn ensure(allocations: &Allocations) -> Result<(), Status> {
     repair_addresses(&allocations.resources, Context::internal("").now_seconds()).await?;
-    let known = allocations.leaked_ports.lock().clone();
-    let repaired = NodePorts::new(allocations.resources.clone(), allocations.config.node_ports).repair(&known).await;
+    let leaked = allocations.leaked_ports.lock().clone();
+    let repaired = NodePorts::new(allocations.resources.clone(), allocations.config.node_ports).repair(&leaked).await;
     if let (Err(_), Some(metrics)) = (&repaired, &allocations.config.metrics) {
         metrics.port_repair_failed();
     }
@@ -33,7 +33,7 @@ pub(crate) async fn ensure(allocations: &Allocations) -> Result<(), Status> {
 
 async fn repair_addresses(resources: &Catalog, now: i64) -> Result<(), Status> {
     // In this order: an address is allocated before its service is written.
-    let taken = Objects::new(resources, "networking.k8s.io", "v1", "ipaddresses")?.list("").await?;
+    let objects = Objects::new(resources, "networking.k8s.io", "v1", "ipaddresses")?.list("").await?;
     let services = Objects::new(resources, "", "v1", "services")?.list("").await?;
     let addresses = Addresses::new(resources.clone());
     let mut used: HashMap<IpAddr, Owner<'_>> = HashMap::new();
@@ -46,19 +46,19 @@ async fn repair_addresses(resources: &Catalog, now: i64) -> Result<(), Status> {
         }
     }
     let name = |object| metadata(object).at(ObjectMeta::NAME).str();
-    let held: HashMap<IpAddr, &Value> =
-        taken.iter().filter_map(|object| Some((name(object).parse().ok()?, object))).collect();
+    let objects_by_address: HashMap<IpAddr, &Value> =
+        objects.iter().filter_map(|object| Some((name(object).parse().ok()?, object))).collect();
     for (address, owner) in &used {
-        if held.contains_key(address) {
+        if objects_by_address.contains_key(address) {
             continue;
         }
-        match addresses.claim(*address, *owner).await {
+        match addresses.create_address(*address, *owner).await {
             Ok(()) => tracing::warn!(%address, service = ?owner, "the address of a service was not marked as taken"),
             Err(AddressError::Allocated) => {}
             Err(error) => tracing::warn!(%address, service = ?owner, %error, "an address cannot be marked as taken"),
         }
     }
-    for (address, object) in held {
+    for (address, object) in objects_by_address {
         let own = metadata(object).at(ObjectMeta::LABELS).key(MANAGED_BY_LABEL).str() == MANAGER;
         if !own || used.contains_key(&address) || age(object, now) < GRACE {
             continue;
@@ -78,8 +78,8 @@ fn owner_of(service: &Value) -> Owner<'_> {
 
 /// Returns the age in seconds; an object without a time is new.
 fn age(object: &Value, now: i64) -> i64 {
-    let made = Time::parse(metadata(object).at(ObjectMeta::CREATION_TIMESTAMP).str());
-    made.map_or(0, |made| now - made.unix_seconds())
+    let created = Time::parse(metadata(object).at(ObjectMeta::CREATION_TIMESTAMP).str());
+    created.map_or(0, |created| now - created.unix_seconds())
 }
 
 #[cfg(test)]
@@ -90,14 +90,15 @@ mod tests {
     use crate::config::{PortRange, ServiceConfig};
 
     #[tokio::test]
-    async fn what_was_left_behind_is_put_right() {
+    async fn repairs_missing_and_leaked_allocations() {
         // Without hooks, so that services get no allocations.
         let resources = binnacle_test_cluster::resources();
         let addresses = Addresses::new(resources.clone());
         let services = Objects::new(&resources, "", "v1", "services").unwrap();
-        let taken = Objects::new(&resources, "networking.k8s.io", "v1", "ipaddresses").unwrap();
+        let objects = Objects::new(&resources, "networking.k8s.io", "v1", "ipaddresses").unwrap();
         let node_ports = NodePorts::new(resources.clone(), PortRange { first: 30000, last: 32767 });
-        let leaked = node_ports.take(false, |session| session.take_any().map_err(Status::internal)).await.unwrap();
+        let leaked =
+            node_ports.allocate(false, |session| session.allocate_next().map_err(Status::internal)).await.unwrap();
         let service = value!({
             "metadata": {"name": "a", "namespace": "ns"},
             "spec": {
@@ -108,11 +109,11 @@ mod tests {
         });
         services.create("ns", service).await.unwrap();
         let gone = Owner { namespace: "ns", name: "gone" };
-        addresses.claim("10.0.0.9".parse().unwrap(), gone).await.unwrap();
+        addresses.create_address("10.0.0.9".parse().unwrap(), gone).await.unwrap();
 
         let names = async || {
             let mut names: Vec<String> = Vec::new();
-            names.extend(taken.list("").await.unwrap().iter().map(|o| o.str_at(&["metadata", "name"]).to_owned()));
+            names.extend(objects.list("").await.unwrap().iter().map(|o| o.str_at(&["metadata", "name"]).to_owned()));
             names
         };
         let now = Context::internal("").now_seconds();
@@ -123,8 +124,9 @@ mod tests {
 
         let allocations = Allocations::new(resources.clone(), ServiceConfig::default());
         let take = async |port| {
-            let taken = node_ports.take(false, |session| session.take(port).map_err(Status::internal)).await;
-            taken.map_err(|status| status.message().to_owned())
+            let allocated =
+                node_ports.allocate(false, |session| session.allocate(port).map_err(Status::internal)).await;
+            allocated.map_err(|status| status.message().to_owned())
         };
         let refused = Err("Internal error occurred: provided port is already allocated".to_owned());
         ensure(&allocations).await.unwrap();

@@ -43,14 +43,14 @@ pub struct ServiceAddresses {
     /// The client identity for calls of this server to itself.
     itself: Option<Itself>,
     egress: Egress,
-    known: Mutex<HashMap<(Text, Text), Arc<Known>>>,
+    known: Mutex<HashMap<(Text, Text), Arc<CachedService>>>,
 }
 
 /// One service, with the parts that were read.
-struct Known {
+struct CachedService {
     namespace: Text,
     name: Text,
-    used: Mutex<Instant>,
+    last_used: Mutex<Instant>,
     service: Mutex<Option<(Revision, Arc<ServiceSpec>)>>,
     endpoints: Mutex<Endpoints>,
 }
@@ -106,24 +106,24 @@ impl ServiceAddresses {
         self.own.filter(|_| (namespace, name, port) == ("default", "kubernetes", 443))
     }
 
-    fn known(&self, namespace: &str, name: &str) -> Arc<Known> {
+    fn known(&self, namespace: &str, name: &str) -> Arc<CachedService> {
         let now = Instant::now();
         let key = (Text::from(namespace), Text::from(name));
         let mut known = self.known.lock();
         if let Some(there) = known.get(&key) {
-            *there.used.lock() = now;
+            *there.last_used.lock() = now;
             return there.clone();
         }
-        known.retain(|_, other| now.duration_since(*other.used.lock()) < UNUSED);
-        let fresh = Arc::new(Known {
+        known.retain(|_, other| now.duration_since(*other.last_used.lock()) < UNUSED);
+        let service = Arc::new(CachedService {
             namespace: key.0.clone(),
             name: key.1.clone(),
-            used: Mutex::new(now),
+            last_used: Mutex::new(now),
             service: Mutex::default(),
             endpoints: Mutex::default(),
         });
-        known.insert(key, fresh.clone());
-        fresh
+        known.insert(key, service.clone());
+        service
     }
 
     async fn find(&self, namespace: &str, name: &str, port: u16) -> Result<String, String> {
@@ -131,13 +131,13 @@ impl ServiceAddresses {
             return Ok(own.to_string());
         }
         let known = self.known(namespace, name);
-        let words = |status: Status| status.message().to_owned();
-        let service = known.service(&self.catalog).await.map_err(words)?;
+        let message = |status: Status| status.message().to_owned();
+        let service = known.service(&self.catalog).await.map_err(message)?;
         match self.routing {
             ServiceRouting::ClusterIp => service.by_cluster_ip(name, port),
             ServiceRouting::Endpoints => {
                 let port_name = service.port_of_endpoints(name, port)?;
-                let slices = known.slices(&self.catalog).await.map_err(words)?;
+                let slices = known.slices(&self.catalog).await.map_err(message)?;
                 let found = choose(&slices, &service.family, port_name, |n| rand::random_range(0..n.max(1)));
                 found.ok_or_else(|| format!("no endpoints available for service {}", go_quote(name)))
             }
@@ -168,7 +168,7 @@ impl fmt::Debug for ServiceAddresses {
     }
 }
 
-impl Known {
+impl CachedService {
     async fn service(&self, catalog: &Catalog) -> Result<Arc<ServiceSpec>, Status> {
         let resource = catalog.require("", "v1", "services")?;
         let found = resource.get(&Context::internal(&self.namespace), &self.name, Match::Any).await;
@@ -188,14 +188,14 @@ impl Known {
     }
 
     async fn slices(&self, catalog: &Catalog) -> Result<Arc<[Slice]>, Status> {
-        let seen = match self.unchanged() {
+        let generation = match self.unchanged() {
             Ok(slices) => return Ok(slices),
-            Err(seen) => seen,
+            Err(generation) => generation,
         };
         let resource = catalog.require("discovery.k8s.io", "v1", "endpointslices")?;
         let options = ListOptions { labels: self.label()?, version: Match::Any, ..ListOptions::default() };
         let context = Context::internal(&self.namespace);
-        let seen = match seen {
+        let generation = match generation {
             Some(generation) => Some(generation),
             // A list after this is at least as new as the start of the watch. Without a watch nothing is cached.
             None => match resource.watch(&context, &options, WatchFrom::ChangesOnly).await? {
@@ -212,7 +212,7 @@ impl Known {
         let slices: Arc<[Slice]> = list(&resource, &context, &options).await?.into();
         let mut endpoints = self.endpoints.lock();
         // This list may miss later changes: then the next caller lists again.
-        if seen == Some(endpoints.generation) {
+        if generation == Some(endpoints.generation) {
             endpoints.slices = Some(slices.clone());
         }
         Ok(slices)
@@ -325,9 +325,9 @@ impl Slice {
     }
 }
 
-/// Chooses a ready endpoint for a port: of the service's first family if there is one, otherwise of any. `below`
+/// Chooses a ready endpoint for a port: of the service's first family if there is one, otherwise of any. `random_below`
 /// returns a number below its argument.
-fn choose(slices: &[Slice], family: &str, port: &str, below: impl Fn(usize) -> usize) -> Option<String> {
+fn choose(slices: &[Slice], family: &str, port: &str, random_below: impl Fn(usize) -> usize) -> Option<String> {
     let of = |preferred: bool| {
         let candidates = slices.iter().filter(move |slice| (slice.address_type == family) == preferred);
         let candidates = candidates.filter_map(|slice| {
@@ -338,8 +338,8 @@ fn choose(slices: &[Slice], family: &str, port: &str, below: impl Fn(usize) -> u
     };
     let preferred = of(true);
     let candidates = if preferred.is_empty() { of(false) } else { preferred };
-    let (slice, number) = candidates.get(below(candidates.len()))?;
-    let address = slice.ready.get(below(slice.ready.len()))?;
+    let (slice, number) = candidates.get(random_below(candidates.len()))?;
+    let address = slice.ready.get(random_below(slice.ready.len()))?;
     Some(join(address, *number))
 }
 

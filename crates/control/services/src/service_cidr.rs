@@ -20,17 +20,17 @@ const MANAGER: &str = "kubernetes-service-cidr-controller";
 pub(crate) async fn ensure(allocations: &Allocations) -> Result<(), Status> {
     let cidrs = Objects::new(&allocations.resources, "networking.k8s.io", "v1", "servicecidrs")?;
     let wanted: Vec<String> = allocations.config.cidrs.iter().map(|cidr| cidr.network()).collect();
-    let Some(there) = cidrs.get("", NAME).await? else {
+    let Some(current) = cidrs.get("", NAME).await? else {
         let object = value!({"metadata": {"name": NAME}, "spec": {"cidrs": (wanted.clone())}});
         match cidrs.create("", object).await {
             Ok(_) => {}
             Err(status) if status.is(StatusReason::AlreadyExists) => {}
             Err(status) => return Err(status),
         }
-        return tell_ready(&cidrs).await;
+        return set_ready(&cidrs).await;
     };
-    let there = FieldRef::<ServiceCIDR>::root(&there);
-    let stored: Vec<&str> = there.at(ServiceCIDR::SPEC).at(ServiceCIDRSpec::CIDRS).strs().collect();
+    let current = FieldRef::<ServiceCIDR>::root(&current);
+    let stored: Vec<&str> = current.at(ServiceCIDR::SPEC).at(ServiceCIDRSpec::CIDRS).strs().collect();
     if stored.len() == 1 && wanted.len() == 2 && stored[0] == wanted[0] {
         let set = |cidr: &mut Value| {
             let mut cidr = FieldMut::<ServiceCIDR>::root(cidr);
@@ -38,20 +38,20 @@ pub(crate) async fn ensure(allocations: &Allocations) -> Result<(), Status> {
         };
         return cidrs.update("", NAME, "", set).await;
     }
-    if there.at(ServiceCIDR::METADATA).at(ObjectMeta::DELETION_TIMESTAMP).is_set() {
+    if current.at(ServiceCIDR::METADATA).at(ObjectMeta::DELETION_TIMESTAMP).is_set() {
         return Ok(());
     }
     if stored != wanted {
         tracing::warn!(?stored, flags = ?wanted, "the default ServiceCIDR is not that of the flags");
         return Ok(());
     }
-    match readiness(there) {
-        None | Some("Unknown") => tell_ready(&cidrs).await,
+    match readiness(current) {
+        None | Some("Unknown") => set_ready(&cidrs).await,
         _ => Ok(()),
     }
 }
 
-async fn tell_ready(cidrs: &Objects) -> Result<(), Status> {
+async fn set_ready(cidrs: &Objects) -> Result<(), Status> {
     let now = rfc3339(Context::internal("").now);
     let status = value!({
         "metadata": {"name": NAME},

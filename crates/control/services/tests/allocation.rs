@@ -43,7 +43,7 @@ async fn addresses(server: &Server) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_service_gets_an_address_and_gives_it_back() {
+async fn allocates_and_releases_cluster_ip() {
     let server = server().await;
     let service = server.create("services", "ns", web("a")).await.unwrap();
     let ip = service.str_at(&["spec", "clusterIP"]).to_owned();
@@ -73,9 +73,9 @@ async fn a_service_gets_an_address_and_gives_it_back() {
 }
 
 #[tokio::test]
-async fn refusals_and_what_they_leave() {
+async fn refused_services_leave_no_allocations() {
     let server = server().await;
-    let asked = |ip: &str| named("b", value!({"clusterIP": ip, "ports": [{"port": 80i64}]}));
+    let requested = |ip: &str| named("b", value!({"clusterIP": ip, "ports": [{"port": 80i64}]}));
     server
         .create("services", "ns", named("a", value!({"clusterIP": "10.0.0.15", "ports": [{"port": 80i64}]})))
         .await
@@ -85,17 +85,17 @@ async fn refusals_and_what_they_leave() {
     let before = addresses(&server).await;
     for (service, code, message) in [
         (
-            asked("10.0.0.15"),
+            requested("10.0.0.15"),
             422,
             "Service \"b\" is invalid: spec.clusterIPs: Invalid value: [\"10.0.0.15\"]: failed to allocate IP 10.0.0.15: provided IP is already allocated",
         ),
         (
-            asked("10.0.1.15"),
+            requested("10.0.1.15"),
             422,
             "Service \"b\" is invalid: spec.clusterIPs: Invalid value: [\"10.0.1.15\"]: failed to allocate IP 10.0.1.15: the provided network does not match the current range",
         ),
         (
-            asked("10.0.0.255"),
+            requested("10.0.0.255"),
             422,
             "Service \"b\" is invalid: spec.clusterIPs: Invalid value: [\"10.0.0.255\"]: failed to allocate IP 10.0.0.255: the provided network does not match the current range",
         ),
@@ -129,7 +129,7 @@ async fn refusals_and_what_they_leave() {
 }
 
 #[tokio::test]
-async fn types_change() {
+async fn type_change_allocates_and_releases() {
     let server = server().await;
     let set_type = |kind: &'static str| {
         move |service: &mut Value| {
@@ -190,7 +190,7 @@ async fn types_change() {
 }
 
 #[tokio::test]
-async fn ports_of_one_number_share_a_node_port() {
+async fn ports_with_equal_number_share_node_port() {
     let server = server().await;
     let spec = |node_port: Option<i64>| {
         let mut dns = value!({
@@ -215,7 +215,7 @@ async fn ports_of_one_number_share_a_node_port() {
 }
 
 #[tokio::test]
-async fn dry_runs_take_nothing() {
+async fn dry_runs_allocate_nothing() {
     let server = server().await;
     let service = named(
         "a",
@@ -226,12 +226,12 @@ async fn dry_runs_take_nothing() {
     assert_eq!(node_ports(&tried), [32769, 30001]);
     assert_eq!(addresses(&server).await, Vec::<String>::new());
     server.create("services", "ns", service).await.unwrap();
-    let asked = named("b", value!({"type": "NodePort", "ports": [{"port": 80i64, "nodePort": 30001i64}]}));
-    assert_eq!(server.create_as(&user("ns", true), "services", asked).await.unwrap_err().code(), 422);
+    let requested = named("b", value!({"type": "NodePort", "ports": [{"port": 80i64, "nodePort": 30001i64}]}));
+    assert_eq!(server.create_as(&user("ns", true), "services", requested).await.unwrap_err().code(), 422);
 }
 
 #[tokio::test]
-async fn two_families() {
+async fn allocates_and_releases_second_family() {
     let cidrs = ["10.0.0.0/24", "fd00::/112"];
     let config =
         ServiceConfig { cidrs: cidrs.iter().filter_map(|cidr| parse_cidr(cidr)).collect(), ..ServiceConfig::default() };
@@ -252,7 +252,7 @@ async fn two_families() {
 
 /// Two servers over one store, many clients: no address or port is allocated twice, and none is left at the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn races() {
+async fn concurrent_requests_allocate_nothing_twice() {
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::ephemeral());
     let config = ServiceConfig::default();
     let servers = [Server::over(store.clone(), &config), Server::over(store.clone(), &config)];
@@ -270,13 +270,13 @@ async fn races() {
         })
     }))
     .await;
-    let mut given = BTreeMap::new();
+    let mut allocated = BTreeMap::new();
     let mut ports = HashSet::new();
     for (i, result) in created.into_iter().map(Result::unwrap) {
         match result {
             Ok(service) => {
                 let ip = service.str_at(&["spec", "clusterIP"]).to_owned();
-                assert!(given.insert(ip.clone(), i).is_none(), "{ip} was given twice");
+                assert!(allocated.insert(ip.clone(), i).is_none(), "{ip} was given twice");
                 let [port] = node_ports(&service)[..] else { panic!("{service:?}") };
                 assert!(ports.insert(port), "{port} was given twice");
             }
@@ -289,12 +289,12 @@ async fn races() {
             }
         }
     }
-    assert_eq!(given.len(), 62);
-    let mut held = addresses(&servers[0]).await;
-    held.sort();
-    assert_eq!(held, given.keys().cloned().collect::<Vec<_>>());
+    assert_eq!(allocated.len(), 62);
+    let mut stored = addresses(&servers[0]).await;
+    stored.sort();
+    assert_eq!(stored, allocated.keys().cloned().collect::<Vec<_>>());
 
-    join_all(given.into_values().map(|i| {
+    join_all(allocated.into_values().map(|i| {
         let server = servers[(i + 1) % 2].clone();
         tokio::spawn(async move { server.delete("services", "ns", &format!("s{i}")).await.map(|_| ()).unwrap() })
     }))

@@ -82,7 +82,7 @@ impl Hooks for RequesterOfCertificates {
 
     fn after_subresource<'a>(&'a self, subresource: &'a str, object: &'a Value, old: &'a Value) -> BoxFuture<'a, ()> {
         if subresource == "status" {
-            self.durations.issued(object, old);
+            self.durations.count_issued(object, old);
         }
         Box::pin(async {})
     }

@@ -76,11 +76,11 @@ impl Hooks for DeviceClaims {
 impl DeviceClaims {
     async fn admin_request(&self, review: &Review<'_>) -> FieldErrors {
         let spec = (self.spec)(review.object);
-        let asks = |request: FieldRef<DeviceRequest>| {
+        let requests_admin_access = |request: FieldRef<DeviceRequest>| {
             request.at(DeviceRequest::EXACTLY).at(ExactDeviceRequest::ADMIN_ACCESS).bool()
         };
         let mut requests = spec.at(ResourceClaimSpec::DEVICES).at(DeviceClaim::REQUESTS).values();
-        let Some(index) = requests.position(asks) else { return FieldErrors::new() };
+        let Some(index) = requests.position(requests_admin_access) else { return FieldErrors::new() };
         // kube-apiserver uses the path of claims for templates too, without the member in between.
         let path = FieldPath::new("spec").child("devices").child("requests").index(index).child("adminAccess");
         self.admin_namespace(review.context, &path).await
@@ -92,12 +92,14 @@ impl DeviceClaims {
         let (allocation, old_allocation) = (new.at(ClaimStatus::ALLOCATION), old.at(ClaimStatus::ALLOCATION));
         let devices = allocation.at(AllocationResult::DEVICES);
         let results = devices.at(DeviceAllocationResult::RESULTS);
-        let granted = |results: FieldRef<List<AllocationOfRequest>>| {
+        let position_of_admin_access = |results: FieldRef<List<AllocationOfRequest>>| {
             results.values().position(|result| result.at(AllocationOfRequest::ADMIN_ACCESS).bool())
         };
-        let granted_before =
-            || granted(old_allocation.at(AllocationResult::DEVICES).at(DeviceAllocationResult::RESULTS)).is_some();
-        let result = granted(results).filter(|_| !granted_before()).and_then(|index| results.item(index));
+        let was_granted = || {
+            position_of_admin_access(old_allocation.at(AllocationResult::DEVICES).at(DeviceAllocationResult::RESULTS))
+                .is_some()
+        };
+        let result = position_of_admin_access(results).filter(|_| !was_granted()).and_then(|index| results.item(index));
         let mut errors = match result {
             Some(result) => {
                 let path = result.at(AllocationOfRequest::ADMIN_ACCESS).path();
@@ -111,15 +113,15 @@ impl DeviceClaims {
         {
             return errors;
         }
-        self.binding(review, new, old, &mut errors).await;
+        self.check_binding(review, new, old, &mut errors).await;
         if allocation.is_set() && self.resources.features().enabled("DRAResourceClaimDeviceStatus") {
-            self.drivers(review, new, old, &mut errors).await;
+            self.check_drivers(review, new, old, &mut errors).await;
         }
         errors
     }
 
     /// Checks the permission to write `allocation` and `reservedFor`, which schedulers do.
-    async fn binding(
+    async fn check_binding(
         &self,
         review: &Review<'_>,
         new: FieldRef<'_, '_, ClaimStatus>,
@@ -133,7 +135,7 @@ impl DeviceClaims {
             return;
         }
         let verb = review.context.verb.as_str();
-        if let Err(why) = self.check(&review.context.user, verb, "binding", "", "").await {
+        if let Err(why) = self.authorize(&review.context.user, verb, "binding", "", "").await {
             let why = format!(
                 "changing status.allocation or status.reservedFor requires resource=\"resourceclaims/binding\", verb=\"{verb}\" permission: {why}"
             );
@@ -142,7 +144,7 @@ impl DeviceClaims {
     }
 
     /// Checks the permission to write the state of devices, which drivers do.
-    async fn drivers(
+    async fn check_drivers(
         &self,
         review: &Review<'_>,
         new: FieldRef<'_, '_, ClaimStatus>,
@@ -157,7 +159,7 @@ impl DeviceClaims {
         for driver in changed_drivers(new, old) {
             let mut refusal = None;
             for verb in &verbs {
-                match self.check(&context.user, verb, "driver", &context.namespace, driver).await {
+                match self.authorize(&context.user, verb, "driver", &context.namespace, driver).await {
                     Ok(()) => {
                         refusal = None;
                         break;
@@ -175,7 +177,7 @@ impl DeviceClaims {
         }
     }
 
-    async fn check(
+    async fn authorize(
         &self,
         user: &User,
         verb: &str,
@@ -270,7 +272,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn drivers_whose_reports_changed() {
+    fn finds_drivers_with_changed_device_status() {
         let device =
             |driver: &'static str, ready: bool| value!({"driver": driver, "device": "d", "data": {"ready": ready}});
         let status = |devices: Vec<Value>| value!({"devices": devices});
@@ -280,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_of_allocations() {
+    fn finds_node_of_allocation() {
         let on = |term: Value| value!({"nodeSelector": {"nodeSelectorTerms": [term]}});
         let field = value!({"key": "metadata.name", "operator": "In", "values": ["n"]});
         let same = field.clone();

@@ -70,14 +70,14 @@ impl EscalationHooks {
 
     async fn role(&self, context: &Context, object: &Value, old: Option<&Value>) -> Result<(), Status> {
         // The name of the request; a creation has none yet.
-        if self.may(context, "escalate", self.kind.plural(), &context.name, &context.namespace).await {
+        if self.is_allowed(context, "escalate", self.kind.plural(), &context.name, &context.namespace).await {
             return Ok(());
         }
         if old.is_some_and(|old| object::only_for_the_garbage_collector(object, old)) {
             return Ok(());
         }
         let name = object::name(object);
-        self.confirm(context, name, &Rule::read_all(object))?;
+        self.check_held(context, name, &Rule::read_all(object))?;
         let aggregates = |role: &Value| {
             let rule = FieldRef::<ClusterRole>::root(role).at(ClusterRole::AGGREGATION_RULE).detached();
             !rule.at(AggregationRule::CLUSTER_ROLE_SELECTORS).is_empty()
@@ -107,7 +107,7 @@ impl EscalationHooks {
             _ => None,
         };
         if let Some(resource) = resource
-            && self.may(context, "bind", resource, role.name, namespace).await
+            && self.is_allowed(context, "bind", resource, role.name, namespace).await
         {
             return Ok(());
         }
@@ -122,11 +122,11 @@ impl EscalationHooks {
             NoRole::Missing { name, .. } => Status::not_found(&self.resource(), &name),
             NoRole::Unsupported(_) | NoRole::More(_) => Status::unknown(500, &why.to_string()),
         })?;
-        self.confirm(context, object::name(object), &rules)
+        self.check_held(context, object::name(object), &rules)
     }
 
     /// Returns true if the authorizers allow a verb on a role.
-    async fn may(&self, context: &Context, verb: &str, resource: &str, name: &str, namespace: &str) -> bool {
+    async fn is_allowed(&self, context: &Context, verb: &str, resource: &str, name: &str, namespace: &str) -> bool {
         let attributes = Attributes {
             verb,
             is_resource_request: true,
@@ -147,7 +147,7 @@ impl EscalationHooks {
     }
 
     /// Checks that the requesting user holds all granted rules.
-    fn confirm(&self, context: &Context, name: &str, granted: &[Rule]) -> Result<(), Status> {
+    fn check_held(&self, context: &Context, name: &str, granted: &[Rule]) -> Result<(), Status> {
         self.compare(context, granted).map_err(|why| match why {
             Escalation::NotHeld(_) => Status::forbidden(&self.resource(), name, why),
             Escalation::TooMuchWork(exceeded) => exceeded.into(),
@@ -156,11 +156,11 @@ impl EscalationHooks {
 
     fn compare(&self, context: &Context, granted: &[Rule]) -> Result<(), Escalation> {
         let (held, unknown) = self.feed.index().roles_of(&context.user, &context.namespace);
-        let shown = |why: &NoRole| match why {
+        let message = |why: &NoRole| match why {
             NoRole::Missing { name, .. } => Status::not_found(&self.resource(), name).message().to_owned(),
             NoRole::Unsupported(_) | NoRole::More(_) => why.to_string(),
         };
-        let unknown: Vec<String> = unknown.iter().map(shown).collect();
+        let unknown: Vec<String> = unknown.iter().map(message).collect();
         confirm_no_escalation(&context.user, &held, &unknown, granted)
     }
 

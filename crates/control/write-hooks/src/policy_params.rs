@@ -28,7 +28,7 @@ struct PolicyParams {
 }
 
 /// The resource that the author must be able to read; `*` for unknown parts.
-struct Read {
+struct ParamResource {
     group: String,
     version: String,
     resource: String,
@@ -52,7 +52,7 @@ impl Hooks for PolicyParams {
             if !found.is_empty() || !review.subresource.is_empty() || user.is_in(User::MASTERS) {
                 return found;
             }
-            let judged = match self.resource {
+            let outcome = match self.resource {
                 PolicyResource::ValidatingPolicies | PolicyResource::MutatingPolicies => {
                     self.policy(&review).await.map_err(|why| (PolicySpec::PARAM_KIND.name(), why))
                 }
@@ -60,7 +60,7 @@ impl Hooks for PolicyParams {
                     self.binding(&review).await.map_err(|why| (BindingSpec::PARAM_REF.name(), why))
                 }
             };
-            match judged {
+            match outcome {
                 Ok(()) => found,
                 Err((member, why)) => FieldError::forbidden(&FieldPath::new("spec").child(member), why).into(),
             }
@@ -70,20 +70,20 @@ impl Hooks for PolicyParams {
 
 impl PolicyParams {
     async fn policy(&self, review: &Review<'_>) -> Result<(), String> {
-        let Some(wanted) = param_kind(review.object) else { return Ok(()) };
-        if review.old.and_then(param_kind).is_some_and(|old| old.value() == wanted.value()) {
+        let Some(kind) = param_kind(review.object) else { return Ok(()) };
+        if review.old.and_then(param_kind).is_some_and(|old| old.value() == kind.value()) {
             return Ok(());
         }
-        let read = self.of_kind(wanted);
+        let resource = self.resource_of_kind(kind);
         let user = &review.context.user;
-        if self.allows(user, "get", &read, "*", "*").await? {
+        if self.allows(user, "get", &resource, "*", "*").await? {
             return Ok(());
         }
         Err(format!(
             "user {} must have \"get\" permission on all objects of the referenced paramKind (kind={}, apiVersion={})",
-            shown(user),
-            wanted.at(ParamKind::KIND).str(),
-            wanted.at(ParamKind::API_VERSION).str()
+            go_string(user),
+            kind.at(ParamKind::KIND).str(),
+            kind.at(ParamKind::API_VERSION).str()
         ))
     }
 
@@ -91,20 +91,20 @@ impl PolicyParams {
         // The binding of a mutating policy has these fields, too.
         let spec = FieldRef::<Binding>::root(review.object).at(Binding::SPEC).detached();
         let Some(reference) = spec.at(BindingSpec::PARAM_REF).detached().set() else { return Ok(()) };
-        let read = self.of_policy(spec.at(BindingSpec::POLICY_NAME).str()).await;
+        let resource = self.resource_of_policy(spec.at(BindingSpec::POLICY_NAME).str()).await;
         let (name, namespace) = (reference.at(ParamRef::NAME).str(), reference.at(ParamRef::NAMESPACE).str());
         let verb = if name.is_empty() { "list" } else { "get" };
         let user = &review.context.user;
-        let asked = self.allows(user, verb, &read, namespace, name).await;
-        let asked = asked.map_err(|error| match self.resource {
+        let is_allowed = self.allows(user, verb, &resource, namespace, name).await;
+        let is_allowed = is_allowed.map_err(|error| match self.resource {
             PolicyResource::ValidatingBindings => format!("failed to authorize request: {error}"),
             _ => error,
         });
-        if asked? {
+        if is_allowed? {
             return Ok(());
         }
-        let user = shown(user);
-        Err(match (&read.unknown, self.resource) {
+        let user = go_string(user);
+        Err(match (&resource.unknown, self.resource) {
             (Some(unknown), _) => format!(
                 "{unknown} to determine minimum required permissions and user {user} does not have \"{verb}\" permission \
                  for all groups, versions and resources"
@@ -120,7 +120,7 @@ impl PolicyParams {
     }
 
     /// Returns the resource of a policy's parameters.
-    async fn of_policy(&self, name: &str) -> Read {
+    async fn resource_of_policy(&self, name: &str) -> ParamResource {
         let plural = match self.resource {
             PolicyResource::MutatingBindings => PolicyResource::MutatingPolicies.plural(),
             _ => PolicyResource::ValidatingPolicies.plural(),
@@ -129,33 +129,40 @@ impl PolicyParams {
             Some(policies) => policies.get_object(&Context::internal(""), name, Match::Consistent).await.ok(),
             None => None,
         };
-        let Some(policy) = policy else { return Read::anything(format!("unable to get policy {name}")) };
+        let Some(policy) = policy else { return ParamResource::anything(format!("unable to get policy {name}")) };
         match param_kind(&policy.object) {
-            Some(kind) => self.of_kind(kind),
-            None => Read { unknown: None, ..Read::anything(String::new()) },
+            Some(kind) => self.resource_of_kind(kind),
+            None => ParamResource { unknown: None, ..ParamResource::anything(String::new()) },
         }
     }
 
-    fn of_kind(&self, kind: FieldRef<ParamKind>) -> Read {
+    fn resource_of_kind(&self, kind: FieldRef<ParamKind>) -> ParamResource {
         let (api_version, kind) = (kind.at(ParamKind::API_VERSION).str(), kind.at(ParamKind::KIND).str());
-        let told = || format!("paramKind &ParamKind{{APIVersion:{api_version},Kind:{kind},}}");
+        let param_kind_text = || format!("paramKind &ParamKind{{APIVersion:{api_version},Kind:{kind},}}");
         let Some(version) = GroupVersion::parse(api_version) else {
-            return Read::anything(format!("unable to parse {}", told()));
+            return ParamResource::anything(format!("unable to parse {}", param_kind_text()));
         };
         let snapshot = self.resources.snapshot();
         let found = snapshot.served().find_kind(&version.group, &version.version, kind);
         let resource = found.map_or("*".to_owned(), |found| found.plural.to_string());
-        let unknown = found.is_none().then(|| format!("unable to resolve {}", told()));
-        Read { group: version.group.to_string(), version: version.version.to_string(), resource, unknown }
+        let unknown = found.is_none().then(|| format!("unable to resolve {}", param_kind_text()));
+        ParamResource { group: version.group.to_string(), version: version.version.to_string(), resource, unknown }
     }
 
-    async fn allows(&self, user: &User, verb: &str, read: &Read, namespace: &str, name: &str) -> Result<bool, String> {
+    async fn allows(
+        &self,
+        user: &User,
+        verb: &str,
+        resource: &ParamResource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<bool, String> {
         let attributes = Attributes {
             verb,
             is_resource_request: true,
-            api_group: &read.group,
-            api_version: &read.version,
-            resource: &read.resource,
+            api_group: &resource.group,
+            api_version: &resource.version,
+            resource: &resource.resource,
             namespace,
             name,
             ..Attributes::nothing(user)
@@ -165,7 +172,7 @@ impl PolicyParams {
     }
 }
 
-impl Read {
+impl ParamResource {
     fn anything(why: String) -> Self {
         let any = || "*".to_owned();
         Self { group: any(), version: any(), resource: any(), unknown: Some(why) }
@@ -178,7 +185,7 @@ fn param_kind(policy: &Value) -> Option<FieldRef<'static, '_, ParamKind>> {
 }
 
 /// Formats a user as Go does.
-fn shown(user: &User) -> String {
+fn go_string(user: &User) -> String {
     let extra =
         |(name, values): (&binnacle_meta::Text, &Vec<binnacle_meta::Text>)| format!("{name}:[{}]", values.join(" "));
     let extra: Vec<String> = user.extra.iter().map(extra).collect();

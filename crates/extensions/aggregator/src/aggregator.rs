@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use binnacle_client::CertificateMetrics;
-use binnacle_controllers::{Handler, Informer, PostStartHook};
+use binnacle_controllers::{EventHandler, Informer, PostStartHook};
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_fields::FieldRef;
 use binnacle_fields::apiregistration::v1::{APIService, APIServiceSpec};
@@ -30,11 +30,11 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use self::openapi::Specs;
-use crate::aggregator::discovery::Merged;
-use crate::aggregator::documents::{Documents, Follower};
+use crate::aggregator::discovery::MergedDiscovery;
+use crate::aggregator::documents::{DiscoveryPoller, Documents};
 use crate::aggregator::peers::Peers;
-use crate::loops::Hop;
-use crate::registered::{Registered, Registry};
+use crate::loop_detection::Hop;
+use crate::registry::{ApiServiceEntry, Registry};
 use crate::remote::{Remote, Remotes};
 
 /// The options of an aggregator.
@@ -74,24 +74,24 @@ pub(crate) struct Inner {
     pub(crate) specs: Specs,
     /// Incremented on each change of APIServices or of their servers' documents.
     pub(crate) generation: AtomicU64,
-    pub(crate) merged: ArcSwapOption<Merged>,
-    followers: Mutex<Followers>,
+    pub(crate) merged: ArcSwapOption<MergedDiscovery>,
+    readers: Mutex<DocumentReaders>,
 }
 
 /// The tasks that read the documents of other servers, two for each APIService. They end when this value is dropped.
 #[derive(Default)]
-struct Followers {
-    by_name: HashMap<Text, Following>,
+struct DocumentReaders {
+    by_name: HashMap<Text, ReaderTasks>,
     tasks: JoinSet<()>,
 }
 
 /// The contents of the next registry.
-struct Changing {
-    by_name: BTreeMap<Text, Registered>,
+struct RegistryUpdate {
+    by_name: BTreeMap<Text, ApiServiceEntry>,
     is_complete: bool,
 }
 
-struct Following {
+struct ReaderTasks {
     /// Notified when the APIService changes: for the task that reads discovery documents, and the one for OpenAPI.
     changed: [Arc<Notify>; 2],
     /// True once the server has been queried for the first time.
@@ -115,7 +115,7 @@ impl Aggregator {
             specs: Specs::default(),
             generation: AtomicU64::new(1),
             merged: ArcSwapOption::empty(),
-            followers: Mutex::default(),
+            readers: Mutex::default(),
         }))
     }
 
@@ -135,7 +135,7 @@ impl Aggregator {
     }
 
     /// Returns true for paths that lead to the server of an APIService.
-    pub(crate) fn hands_on(&self, path: &str) -> bool {
+    pub(crate) fn proxies(&self, path: &str) -> bool {
         self.0.registry.load().remote_of(path).is_some()
     }
 
@@ -148,52 +148,52 @@ impl Aggregator {
     pub fn follow(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) -> Result<Vec<PostStartHook>, Status> {
         let resource = self.0.catalog.require("apiregistration.k8s.io", "v1", "apiservices")?;
         let informer = Informer::new(resource, self.clone());
-        let mut steps = Vec::new();
-        let mut step = |name| {
-            let (step, done) = PostStartHook::new(name);
-            steps.push(step);
+        let mut hooks = Vec::new();
+        let mut hook = |name| {
+            let (hook, done) = PostStartHook::new(name);
+            hooks.push(hook);
             done
         };
-        let routed = [step("start-kube-aggregator-informers"), step("apiservice-wait-for-first-sync")];
-        let shown = self.0.has_identity.then(|| step("aggregator-reload-proxy-client-cert"));
+        let routed = [hook("start-kube-aggregator-informers"), hook("apiservice-wait-for-first-sync")];
+        let identified = self.0.has_identity.then(|| hook("aggregator-reload-proxy-client-cert"));
         let discovered = [
-            step("apiservice-discovery-controller"),
-            step("apiservice-openapi-controller"),
-            step("apiservice-openapiv3-controller"),
+            hook("apiservice-discovery-controller"),
+            hook("apiservice-openapi-controller"),
+            hook("apiservice-openapiv3-controller"),
         ];
-        let report = |steps: &[watch::Sender<bool>]| {
-            for done in steps {
+        let report = |hooks: &[watch::Sender<bool>]| {
+            for done in hooks {
                 done.send_replace(true);
             }
         };
         let (aggregator, shutdown) = (self.clone(), shutdown.clone());
         tasks.spawn(async move {
-            let (read, was_read) = tokio::sync::oneshot::channel();
+            let (read, is_read) = tokio::sync::oneshot::channel();
             let stopped = shutdown.fired();
-            let following = informer.run(shutdown, move || read.send(()).unwrap_or_default());
-            let first = async {
-                if was_read.await.is_ok() {
+            let informer_task = informer.run(shutdown, move || read.send(()).unwrap_or_default());
+            let startup = async {
+                if is_read.await.is_ok() {
                     aggregator.change(|registry| registry.is_complete = true);
                     report(&routed);
-                    report(shown.as_slice());
-                    aggregator.all_tried().await;
+                    report(identified.as_slice());
+                    aggregator.wait_for_first_attempts().await;
                     report(&discovered);
                 }
             };
-            tokio::join!(following, async {
+            tokio::join!(informer_task, async {
                 tokio::select! {
-                    () = first => {}
+                    () = startup => {}
                     () = stopped => {}
                 }
             });
-            aggregator.0.followers.lock().tasks.abort_all();
+            aggregator.0.readers.lock().tasks.abort_all();
         });
-        Ok(steps)
+        Ok(hooks)
     }
 
     /// Waits until every known server has been queried once.
-    async fn all_tried(&self) {
-        let tried: Vec<_> = self.0.followers.lock().by_name.values().map(|one| one.tried.clone()).collect();
+    async fn wait_for_first_attempts(&self) {
+        let tried: Vec<_> = self.0.readers.lock().by_name.values().map(|one| one.tried.clone()).collect();
         for mut tried in tried {
             // A server that is removed meanwhile is not waited for.
             drop(tried.wait_for(|tried| *tried).await);
@@ -201,39 +201,39 @@ impl Aggregator {
     }
 
     /// Changes the set of APIServices.
-    fn change<T>(&self, change: impl FnOnce(&mut Changing) -> T) -> T {
-        let _one_at_a_time = self.0.followers.lock();
-        let known = self.0.registry.load();
-        let mut changing = Changing { by_name: known.by_name.clone(), is_complete: known.is_complete };
-        let result = change(&mut changing);
-        self.0.registry.store(Arc::new(Registry::new(changing.by_name, changing.is_complete)));
+    fn change<T>(&self, change: impl FnOnce(&mut RegistryUpdate) -> T) -> T {
+        let _one_at_a_time = self.0.readers.lock();
+        let current = self.0.registry.load();
+        let mut update = RegistryUpdate { by_name: current.by_name.clone(), is_complete: current.is_complete };
+        let result = change(&mut update);
+        self.0.registry.store(Arc::new(Registry::new(update.by_name, update.is_complete)));
         self.0.changed();
         result
     }
 
     /// Starts the tasks for an APIService's server, or notifies them of a change.
-    fn see(&self, remote: &Arc<Remote>) {
-        let mut followers = self.0.followers.lock();
-        while followers.tasks.try_join_next().is_some() {}
-        if let Some(known) = followers.by_name.get(&remote.name) {
-            known.changed.iter().for_each(|changed| changed.notify_one());
+    fn start_or_notify(&self, remote: &Arc<Remote>) {
+        let mut readers = self.0.readers.lock();
+        while readers.tasks.try_join_next().is_some() {}
+        if let Some(current) = readers.by_name.get(&remote.name) {
+            current.changed.iter().for_each(|changed| changed.notify_one());
             return;
         }
         let changed = [Arc::new(Notify::new()), Arc::new(Notify::new())];
         let (report, tried) = watch::channel(false);
-        let follower = Follower { name: remote.name.clone(), changed: changed[0].clone(), tried: report };
+        let poller = DiscoveryPoller { name: remote.name.clone(), changed: changed[0].clone(), tried: report };
         let inner = Arc::downgrade(&self.0);
-        let documented = openapi::follow(inner.clone(), remote.name.clone(), changed[1].clone());
-        let tasks = [followers.tasks.spawn(follower.run(inner)), followers.tasks.spawn(documented)];
-        followers.by_name.insert(remote.name.clone(), Following { changed, tried, tasks });
+        let openapi_poller = openapi::poll(inner.clone(), remote.name.clone(), changed[1].clone());
+        let tasks = [readers.tasks.spawn(poller.run(inner)), readers.tasks.spawn(openapi_poller)];
+        readers.by_name.insert(remote.name.clone(), ReaderTasks { changed, tried, tasks });
     }
 
     fn forget(&self, name: &str) {
-        let mut followers = self.0.followers.lock();
-        if let Some(known) = followers.by_name.remove(name) {
-            known.tasks.iter().for_each(tokio::task::AbortHandle::abort);
+        let mut readers = self.0.readers.lock();
+        if let Some(current) = readers.by_name.remove(name) {
+            current.tasks.iter().for_each(tokio::task::AbortHandle::abort);
         }
-        drop(followers);
+        drop(readers);
         self.0.documents.forget(name, &self.0.registry.load());
         self.0.specs.forget(name);
         self.0.changed();
@@ -247,14 +247,14 @@ impl Inner {
     }
 }
 
-impl Handler for Aggregator {
-    fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
-        let gone = self.change(|Changing { by_name, .. }| {
-            let gone: Vec<Text> = by_name.keys().filter(|name| !there("", name)).cloned().collect();
-            gone.iter().for_each(|name| drop(by_name.remove(name)));
-            gone
+impl EventHandler for Aggregator {
+    fn retain(&self, exists: &dyn Fn(&str, &str) -> bool) {
+        let removed = self.change(|RegistryUpdate { by_name, .. }| {
+            let removed: Vec<Text> = by_name.keys().filter(|name| !exists("", name)).cloned().collect();
+            removed.iter().for_each(|name| drop(by_name.remove(name)));
+            removed
         });
-        gone.iter().for_each(|name| self.forget(name));
+        removed.iter().for_each(|name| self.forget(name));
     }
 
     fn put(&self, object: Value) {
@@ -266,22 +266,22 @@ impl Handler for Aggregator {
         }
         let spec = api_service.at(APIService::SPEC);
         let priority = |field| i32::try_from(spec.at(field).int_or_zero()).unwrap_or_default();
-        let registered = Registered {
+        let entry = ApiServiceEntry {
             group: spec.at(APIServiceSpec::GROUP).str().into(),
             version: spec.at(APIServiceSpec::VERSION).str().into(),
             group_priority: priority(APIServiceSpec::GROUP_PRIORITY_MINIMUM),
             version_priority: priority(APIServiceSpec::VERSION_PRIORITY),
             remote: remote.clone(),
         };
-        self.change(|changing| drop(changing.by_name.insert(name.clone(), registered)));
+        self.change(|update| drop(update.by_name.insert(name.clone(), entry)));
         match remote {
-            Some(remote) => self.see(&remote),
+            Some(remote) => self.start_or_notify(&remote),
             None => self.forget(&name),
         }
     }
 
     fn remove(&self, _: &str, name: &str) {
-        self.change(|changing| drop(changing.by_name.remove(name)));
+        self.change(|update| drop(update.by_name.remove(name)));
         self.forget(name);
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use binnacle_controllers::{Controller, Queues};
 use binnacle_registry::Catalog;
 
-pub use checks::{AggregatedServers, Undiscovered};
+pub use checks::{AggregatedServers, DiscoveryError};
 pub use metrics::AvailabilityMetrics;
 pub use registration::{LocalApi, Registrations};
 
@@ -41,10 +41,10 @@ pub struct ApiServiceControllers {
 pub fn api_service_controllers(options: ApiServiceOptions) -> ApiServiceControllers {
     let state = Arc::new(options);
     let also = &["apiservice-registration-controller"];
-    let registration = Controller::watching("kube-apiserver-autoregistration", also, &state, registration::watch);
+    let registration = Controller::watch("kube-apiserver-autoregistration", also, &state, registration::watch);
     let also = &["apiservice-status-remote-available-controller"];
     let name = "apiservice-status-local-available-controller";
-    let availability = Controller::watching(name, also, &state, availability::watch);
+    let availability = Controller::watch(name, also, &state, availability::watch);
     ApiServiceControllers { registration, availability }
 }
 
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn built_in_groups_have_one_each() {
+    async fn creates_an_api_service_per_built_in_group_version() {
         let resources = resources();
         let _running = running(&resources, local_apis(), None).await;
         let objects = objects(&resources, GROUP, PLURAL);
@@ -108,7 +108,7 @@ mod tests {
 
     /// The cases of the table in kube-apiserver's controller.
     #[tokio::test]
-    async fn what_is_kept_and_what_is_not() {
+    async fn maintains_only_labelled_api_services() {
         let resources = resources();
         let before = objects(&resources, GROUP, PLURAL);
         let put = |group: &'static str, label: &'static str| {
@@ -157,20 +157,20 @@ mod tests {
     }
 
     #[derive(Debug)]
-    struct Answers(AtomicBool);
+    struct FakeServers(AtomicBool);
 
-    impl AggregatedServers for Answers {
-        fn discover<'a>(&'a self, _: &'a Value) -> BoxFuture<'a, Result<(), Undiscovered>> {
-            let answers = self.0.load(Ordering::SeqCst);
-            Box::pin(async move { if answers { Ok(()) } else { Err(Undiscovered::Failed("refused".to_owned())) } })
+    impl AggregatedServers for FakeServers {
+        fn discover<'a>(&'a self, _: &'a Value) -> BoxFuture<'a, Result<(), DiscoveryError>> {
+            let servers = self.0.load(Ordering::SeqCst);
+            Box::pin(async move { if servers { Ok(()) } else { Err(DiscoveryError::Failed("refused".to_owned())) } })
         }
     }
 
     #[tokio::test]
-    async fn others_need_a_service_and_an_answer() {
-        let answers = Arc::new(Answers(AtomicBool::new(false)));
+    async fn remote_api_services_need_endpoints_and_a_response() {
+        let servers = Arc::new(FakeServers(AtomicBool::new(false)));
         let resources = resources();
-        let _running = running(&resources, local_apis(), Some(answers.clone())).await;
+        let _running = running(&resources, local_apis(), Some(servers.clone())).await;
         let api_services = objects(&resources, GROUP, PLURAL);
         let service = value!({
             "metadata": {"name": "v1.agg.test"},
@@ -198,9 +198,9 @@ mod tests {
             "ports": [{"name": "https", "port": 8443i64}]
         });
         objects(&resources, "discovery.k8s.io", "endpointslices").create("default", slice).await.unwrap();
-        let silent = reason("FailedDiscoveryCheck").await;
-        assert_eq!(condition(&silent).2, "refused");
-        answers.0.store(true, Ordering::SeqCst);
+        let unresponsive = reason("FailedDiscoveryCheck").await;
+        assert_eq!(condition(&unresponsive).2, "refused");
+        servers.0.store(true, Ordering::SeqCst);
         let passed = reason("Passed").await;
         assert_eq!(condition(&passed), ("True", "Passed", "all checks passed"));
         // This server serves the API now: its own condition replaces the other server's.

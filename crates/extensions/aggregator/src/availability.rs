@@ -7,8 +7,8 @@ use binnacle_schema::Value;
 use futures::stream::{FuturesUnordered, StreamExt};
 
 use crate::aggregator::Aggregator;
-use crate::apiservices::{AggregatedServers, Undiscovered};
-use crate::fetch::{FetchError, Question, aggregator_user, fetch};
+use crate::apiservices::{AggregatedServers, DiscoveryError};
+use crate::fetch::{FetchError, FetchRequest, aggregator_user, fetch};
 use crate::remote::Remote;
 
 /// The timeout of a check.
@@ -17,29 +17,29 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const ATTEMPTS: usize = 5;
 
 impl AggregatedServers for Aggregator {
-    fn discover<'a>(&'a self, api_service: &'a Value) -> BoxFuture<'a, Result<(), Undiscovered>> {
+    fn discover<'a>(&'a self, api_service: &'a Value) -> BoxFuture<'a, Result<(), DiscoveryError>> {
         Box::pin(async move {
             let Some(remote) = self.remotes().of(api_service) else { return Ok(()) };
             if let Err(why) = &remote.connections {
-                return Err(Undiscovered::Unasked(why.clone()));
+                return Err(DiscoveryError::NotSent(why.clone()));
             }
-            let Err(first) = ask(&remote).await else { return Ok(()) };
-            let mut others: FuturesUnordered<_> = (1..ATTEMPTS).map(|_| ask(&remote)).collect();
+            let Err(first) = check(&remote).await else { return Ok(()) };
+            let mut others: FuturesUnordered<_> = (1..ATTEMPTS).map(|_| check(&remote)).collect();
             let mut last = first;
-            while let Some(answered) = others.next().await {
-                match answered {
+            while let Some(result) = others.next().await {
+                match result {
                     Ok(()) => return Ok(()),
                     Err(why) => last = why,
                 }
             }
-            Err(Undiscovered::Failed(last))
+            Err(DiscoveryError::Failed(last))
         })
     }
 }
 
-async fn ask(remote: &Remote) -> Result<(), String> {
+async fn check(remote: &Remote) -> Result<(), String> {
     let (path, user) = (remote.path(), aggregator_user());
-    let question = Question {
+    let request = FetchRequest {
         path: &path,
         accept: "",
         if_none_match: "",
@@ -48,13 +48,13 @@ async fn ask(remote: &Remote) -> Result<(), String> {
         limit: None,
         is_for_peer: false,
     };
-    match fetch(remote, &question).await {
-        Ok(answer) if (200..300).contains(&answer.code) => Ok(()),
-        Ok(answer) => {
+    match fetch(remote, &request).await {
+        Ok(response) if (200..300).contains(&response.code) => Ok(()),
+        Ok(response) => {
             // The address may have changed since; it is only for the message.
             let address = remote.service.address().await?;
             let url = format!("https://{address}{path}");
-            Err(format!("failing or missing response from {url}: bad status from {url}: {}", answer.code))
+            Err(format!("failing or missing response from {url}: bad status from {url}: {}", response.code))
         }
         Err(FetchError::Unresolved(why)) => Err(why),
         Err(FetchError::Unreachable { address, why }) => {

@@ -18,7 +18,7 @@ pub(crate) const PEER_PROXIED: HeaderName = HeaderName::from_static("x-kubernete
 const AGENT: &str = "Go-http-client/2.0";
 
 /// A request to another server.
-pub(crate) struct Question<'a> {
+pub(crate) struct FetchRequest<'a> {
     pub(crate) path: &'a str,
     pub(crate) accept: &'a str,
     /// Empty if there is none.
@@ -32,13 +32,13 @@ pub(crate) struct Question<'a> {
 }
 
 /// The response of a server.
-pub(crate) struct Fetched {
+pub(crate) struct FetchResponse {
     pub(crate) code: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-impl Fetched {
+impl FetchResponse {
     pub(crate) fn header(&self, name: HeaderName) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
@@ -67,46 +67,52 @@ pub(crate) fn aggregator_user() -> User {
 }
 
 /// Sends a request to the server of an APIService.
-pub(crate) async fn fetch(remote: &Remote, question: &Question<'_>) -> Result<Fetched, FetchError> {
+pub(crate) async fn fetch(remote: &Remote, request: &FetchRequest<'_>) -> Result<FetchResponse, FetchError> {
     let address = remote.service.address().await.map_err(FetchError::Unresolved)?;
     let unreachable = |why: String| FetchError::Unreachable { address: address.clone(), why };
     let connections = remote.connections.as_ref().map_err(|why| unreachable(why.clone()))?;
-    ask(connections, &address, question).await.map_err(unreachable)
+    send(connections, &address, request).await.map_err(unreachable)
 }
 
 /// Sends a request to the server of an APIService; returns the status code and the body, which may be without end. The
 /// question's timeout is for the headers, its limit is left to the caller.
-pub(crate) async fn open(remote: &Remote, question: &Question<'_>) -> Result<(u16, PooledBody), FetchError> {
+pub(crate) async fn open_stream(remote: &Remote, request: &FetchRequest<'_>) -> Result<(u16, PooledBody), FetchError> {
     let address = remote.service.address().await.map_err(FetchError::Unresolved)?;
     let unreachable = |why: String| FetchError::Unreachable { address: address.clone(), why };
     let connections = remote.connections.as_ref().map_err(|why| unreachable(why.clone()))?;
-    let request = request(&address, question).map_err(unreachable)?;
-    let sent = tokio::time::timeout(question.timeout, connections.pool.send(&address, request)).await;
-    let answer = sent.map_err(|_| unreachable(LATE.to_owned()))?.map_err(|error| unreachable(error.to_string()))?;
-    Ok((answer.status().as_u16(), answer.into_body()))
+    let http_request = build_request(&address, request).map_err(unreachable)?;
+    let sent = tokio::time::timeout(request.timeout, connections.pool.send(&address, http_request)).await;
+    let response = sent
+        .map_err(|_| unreachable(HEADER_TIMEOUT_MESSAGE.to_owned()))?
+        .map_err(|error| unreachable(error.to_string()))?;
+    Ok((response.status().as_u16(), response.into_body()))
 }
 
 /// Go's words for a server that takes too long.
-const LATE: &str = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
+const HEADER_TIMEOUT_MESSAGE: &str = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
 
 /// Sends a request to a server at an address. The error is the reason for a missing response.
-pub(crate) async fn ask(connections: &Connections, address: &str, question: &Question<'_>) -> Result<Fetched, String> {
-    let request = request(address, question)?;
-    let exchange = async {
-        let answer = connections.pool.send(address, request).await.map_err(|error| error.to_string())?;
-        let (parts, body) = answer.into_parts();
-        let body = match question.limit {
+pub(crate) async fn send(
+    connections: &Connections,
+    address: &str,
+    request: &FetchRequest<'_>,
+) -> Result<FetchResponse, String> {
+    let http_request = build_request(address, request)?;
+    let round_trip = async {
+        let response = connections.pool.send(address, http_request).await.map_err(|error| error.to_string())?;
+        let (parts, body) = response.into_parts();
+        let body = match request.limit {
             Some(limit) => Limited::new(body, limit).collect().await.map_err(|error| error.to_string())?.to_bytes(),
             None => Bytes::new(),
         };
-        Ok(Fetched { code: parts.status.as_u16(), headers: parts.headers, body })
+        Ok(FetchResponse { code: parts.status.as_u16(), headers: parts.headers, body })
     };
-    tokio::time::timeout(question.timeout, exchange).await.map_err(|_| LATE.to_owned())?
+    tokio::time::timeout(request.timeout, round_trip).await.map_err(|_| HEADER_TIMEOUT_MESSAGE.to_owned())?
 }
 
-fn request(address: &str, question: &Question<'_>) -> Result<Request<Body>, String> {
+fn build_request(address: &str, request: &FetchRequest<'_>) -> Result<Request<Body>, String> {
     let mut request = Request::new(Body::empty());
-    *request.uri_mut() = question.path.parse().map_err(|error| format!("invalid path: {error}"))?;
+    *request.uri_mut() = request.path.parse().map_err(|error| format!("invalid path: {error}"))?;
     let headers = request.headers_mut();
     let put = |headers: &mut HeaderMap, name: HeaderName, text: &str| {
         if let Ok(value) = HeaderValue::from_str(text)
@@ -116,17 +122,17 @@ fn request(address: &str, question: &Question<'_>) -> Result<Request<Body>, Stri
         }
     };
     put(headers, HOST, address);
-    put(headers, ACCEPT, question.accept);
-    put(headers, IF_NONE_MATCH, question.if_none_match);
+    put(headers, ACCEPT, request.accept);
+    put(headers, IF_NONE_MATCH, request.if_none_match);
     put(headers, USER_AGENT, AGENT);
-    if question.is_for_peer {
+    if request.is_for_peer {
         headers.insert(PEER_PROXIED, HeaderValue::from_static("true"));
     }
-    identity::set(headers, question.user)?;
+    identity::set(headers, request.user)?;
     Ok(request)
 }
 
 /// Returns `namespace/name:port`, for the log.
-pub(crate) fn shown(remote: &Remote) -> Text {
+pub(crate) fn service_text(remote: &Remote) -> Text {
     format!("{}/{}:{}", remote.service.namespace, remote.service.name, remote.service.port).into()
 }

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn callers_cannot_name_themselves() {
+    fn replaces_identity_headers_of_callers() {
         let mut headers = HeaderMap::new();
         for (name, text) in [
             ("authorization", "Bearer secret"),

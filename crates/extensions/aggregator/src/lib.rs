@@ -11,19 +11,19 @@ mod aggregator;
 mod apiservices;
 mod availability;
 mod fetch;
+mod handler;
 mod identity;
-mod link;
-mod loops;
+mod loop_detection;
 mod objects;
 mod peer_addresses;
-mod registered;
+mod registry;
 mod remote;
 
 pub use aggregator::peers::{PeerMetrics, PeerOptions, Peers};
 pub use aggregator::{Aggregator, AggregatorOptions};
 pub use apiservices::{
-    AggregatedServers, ApiServiceControllers, ApiServiceOptions, AvailabilityMetrics, LocalApi, Registrations,
-    Undiscovered, api_service_controllers,
+    AggregatedServers, ApiServiceControllers, ApiServiceOptions, AvailabilityMetrics, DiscoveryError, LocalApi,
+    Registrations, api_service_controllers,
 };
 pub use objects::RemoteObjects;
 pub use peer_addresses::{PeerAddresses, PeerEndpoint, peer_endpoint_controller};

@@ -13,7 +13,7 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 
 use crate::aggregator::{Aggregator, Inner};
-use crate::fetch::{Fetched, Question, fetch, open};
+use crate::fetch::{FetchRequest, FetchResponse, fetch, open_stream};
 use crate::remote::Remote;
 
 /// The maximum size of a page of a list, and of an event.
@@ -22,13 +22,13 @@ const LIMIT: usize = 64 << 20;
 const PAGE: usize = 500;
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// The time after which the server is to end a watch, and the additional time after which it is given up.
-const WATCH: Duration = Duration::from_secs(480);
-const GRACE: Duration = Duration::from_secs(30);
+const WATCH_TIMEOUT: Duration = Duration::from_secs(480);
+const WATCH_GRACE: Duration = Duration::from_secs(30);
 /// The first and the longest pause after a failure, as in Go's reflectors.
 const RETRY: Duration = Duration::from_millis(800);
 const MAX_RETRY: Duration = Duration::from_secs(30);
 /// The time for which a first list is waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
+const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Key = (Text, Text);
 
@@ -56,8 +56,9 @@ impl Aggregator {
             objects: RwLock::default(),
             read: watch::Sender::new(false),
         });
-        let follower = Follower { inner: Arc::downgrade(&self.0), path: format!("{}/{}", remote.path(), found.plural) };
-        tokio::spawn(follower.run(Arc::downgrade(&objects)));
+        let reflector =
+            Reflector { inner: Arc::downgrade(&self.0), path: format!("{}/{}", remote.path(), found.plural) };
+        tokio::spawn(reflector.run(Arc::downgrade(&objects)));
         Some(objects)
     }
 }
@@ -68,10 +69,10 @@ impl Aggregator {
         let registry = self.0.registry.load();
         let mut found = Vec::new();
         for (name, document) in self.0.documents.all() {
-            let remote = registry.by_name.get(&name).and_then(|registered| registered.remote.as_ref());
-            let is_asked =
+            let remote = registry.by_name.get(&name).and_then(|entry| entry.remote.as_ref());
+            let is_requested =
                 |remote: &&Arc<Remote>| (group.is_empty() || remote.group == group) && remote.version == version;
-            let Some(remote) = remote.filter(is_asked) else { continue };
+            let Some(remote) = remote.filter(is_requested) else { continue };
             // The kinds of resources are of their group version, whatever they say of themselves.
             let resources = document.resources.iter().filter(|resource| resource.plural == plural);
             found.extend(resources.map(|resource| {
@@ -87,7 +88,7 @@ impl RemoteObjects {
     pub fn are_read(&self) -> BoxFuture<'_, bool> {
         Box::pin(async {
             let mut read = self.read.subscribe();
-            tokio::time::timeout(PATIENCE, read.wait_for(|read| *read)).await.is_ok_and(|read| read.is_ok())
+            tokio::time::timeout(FIRST_LIST_TIMEOUT, read.wait_for(|read| *read)).await.is_ok_and(|read| read.is_ok())
         })
     }
 
@@ -138,13 +139,13 @@ enum WatchEnd {
     Unneeded,
 }
 
-struct Follower {
+struct Reflector {
     inner: Weak<Inner>,
     /// The path of the collection, in all namespaces.
     path: String,
 }
 
-impl Follower {
+impl Reflector {
     /// Runs as long as the objects are needed.
     async fn run(self, objects: Weak<RemoteObjects>) {
         let mut pause = RETRY;
@@ -176,12 +177,12 @@ impl Follower {
         Ok(remote.clone())
     }
 
-    async fn get(&self, path: &str) -> Result<Fetched, String> {
+    async fn get(&self, path: &str) -> Result<FetchResponse, String> {
         let user = apiserver();
-        let answer = fetch(&*self.remote()?, &question(path, &user)).await.map_err(|error| error.to_string())?;
-        match answer.code {
-            200 => Ok(answer),
-            code => Err(format!("{code}: {}", String::from_utf8_lossy(&answer.body[..answer.body.len().min(512)]))),
+        let response = fetch(&*self.remote()?, &fetch_request(path, &user)).await.map_err(|error| error.to_string())?;
+        match response.code {
+            200 => Ok(response),
+            code => Err(format!("{code}: {}", String::from_utf8_lossy(&response.body[..response.body.len().min(512)]))),
         }
     }
 
@@ -219,7 +220,7 @@ impl Follower {
         loop {
             let before = version.clone();
             let one = self.watch_once(objects, &mut version);
-            match tokio::time::timeout(WATCH + GRACE, one).await {
+            match tokio::time::timeout(WATCH_TIMEOUT + WATCH_GRACE, one).await {
                 Ok(WatchEnd::Interrupted) | Err(_) if version != before => {}
                 // It is not asked for again at once if it brings nothing.
                 Ok(WatchEnd::Interrupted) | Err(_) => tokio::time::sleep(RETRY).await,
@@ -230,7 +231,7 @@ impl Follower {
 
     /// Reads one watch until it ends.
     async fn watch_once(&self, objects: &Weak<RemoteObjects>, version: &mut Text) -> WatchEnd {
-        let seconds = WATCH.as_secs();
+        let seconds = WATCH_TIMEOUT.as_secs();
         let from = binnacle_client::path::escape(version, b"-_.~");
         let path = format!(
             "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={from}",
@@ -238,7 +239,7 @@ impl Follower {
         );
         let user = apiserver();
         let opened = match self.remote() {
-            Ok(remote) => open(&remote, &question(&path, &user)).await.map_err(|error| error.to_string()),
+            Ok(remote) => open_stream(&remote, &fetch_request(&path, &user)).await.map_err(|error| error.to_string()),
             Err(why) => Err(why),
         };
         let (code, mut body) = match opened {
@@ -248,18 +249,18 @@ impl Follower {
         if code != 200 {
             return WatchEnd::Refused(format!("the watch is answered with {code}"));
         }
-        let mut lines = Lines::default();
+        let mut lines = LineBuffer::default();
         loop {
             // The strong reference is not held while nothing comes.
             let frame = tokio::select! {
                 frame = body.frame() => frame,
-                () = unneeded(objects) => return WatchEnd::Unneeded,
+                () = wait_until_unneeded(objects) => return WatchEnd::Unneeded,
             };
             let Some(Ok(frame)) = frame else { return WatchEnd::Interrupted };
             let Ok(data) = frame.into_data() else { continue };
-            let Ok(whole) = lines.add(&data) else { return WatchEnd::Refused("an event is too large".to_owned()) };
+            let Ok(lines_read) = lines.add(&data) else { return WatchEnd::Refused("an event is too large".to_owned()) };
             let Some(objects) = objects.upgrade() else { return WatchEnd::Unneeded };
-            for line in whole {
+            for line in lines_read {
                 let applied = match parse(&line) {
                     Ok(event) => objects.apply(&event),
                     Err(why) => Err(WatchEnd::Refused(why)),
@@ -275,7 +276,7 @@ impl Follower {
 }
 
 /// Waits until nobody needs the objects; looks from time to time.
-async fn unneeded(objects: &Weak<RemoteObjects>) {
+async fn wait_until_unneeded(objects: &Weak<RemoteObjects>) {
     while objects.strong_count() > 0 {
         tokio::time::sleep(MAX_RETRY).await;
     }
@@ -286,8 +287,8 @@ fn apiserver() -> User {
     User::new(User::APISERVER, &[User::MASTERS, User::AUTHENTICATED])
 }
 
-fn question<'a>(path: &'a str, user: &'a User) -> Question<'a> {
-    Question {
+fn fetch_request<'a>(path: &'a str, user: &'a User) -> FetchRequest<'a> {
+    FetchRequest {
         path,
         accept: "application/json",
         if_none_match: "",
@@ -309,26 +310,26 @@ fn key(object: &Value) -> Key {
 
 /// Lines from pieces of a stream.
 #[derive(Default)]
-struct Lines {
-    begun: BytesMut,
+struct LineBuffer {
+    partial: BytesMut,
     /// The length of the part that is known to have no end of a line.
     searched: usize,
 }
 
-impl Lines {
+impl LineBuffer {
     /// Adds a piece, and returns the lines that are whole. The error is for a line over the limit.
     fn add(&mut self, piece: &[u8]) -> Result<Vec<Bytes>, ()> {
-        self.begun.extend_from_slice(piece);
-        let mut whole = Vec::new();
-        while let Some(end) = self.begun[self.searched..].iter().position(|byte| *byte == b'\n') {
-            let line = self.begun.split_to(self.searched + end + 1).freeze();
+        self.partial.extend_from_slice(piece);
+        let mut lines_read = Vec::new();
+        while let Some(end) = self.partial[self.searched..].iter().position(|byte| *byte == b'\n') {
+            let line = self.partial.split_to(self.searched + end + 1).freeze();
             self.searched = 0;
             if !line.trim_ascii().is_empty() {
-                whole.push(line);
+                lines_read.push(line);
             }
         }
-        self.searched = self.begun.len();
-        if self.begun.len() > LIMIT { Err(()) } else { Ok(whole) }
+        self.searched = self.partial.len();
+        if self.partial.len() > LIMIT { Err(()) } else { Ok(lines_read) }
     }
 }
 
@@ -343,7 +344,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn events_change_objects() {
+    async fn applies_watch_events() {
         let objects = RemoteObjects { namespaced: true, objects: RwLock::default(), read: watch::Sender::new(false) };
         objects.replace([object("n", "a", "1"), object("o", "a", "1")].map(|o| (key(&o), Arc::new(o))).into());
         assert!(objects.are_read().await);
@@ -368,8 +369,8 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_in_pieces() {
-        let mut lines = Lines::default();
+    fn splits_chunks_into_lines() {
+        let mut lines = LineBuffer::default();
         let mut got = Vec::new();
         for piece in ["{\"a\"", ":1}\n{\"b\":", "2}\n\n", "{\"c\":3}\n{"] {
             got.extend(lines.add(piece.as_bytes()).unwrap());

@@ -34,11 +34,11 @@ pub struct PeerEndpoint {
 /// Returns the controller that publishes this server's address, and removes it when the server stops.
 pub fn peer_endpoint_controller(endpoint: PeerEndpoint) -> Controller {
     let endpoint = Arc::new(endpoint);
-    Controller::repeated("peer-endpoint-reconciler-controller", Some(10), &endpoint, |endpoint| {
+    Controller::periodic("peer-endpoint-reconciler-controller", Some(10), &endpoint, |endpoint| {
         Box::pin(publish(endpoint))
     })
     .optional()
-    .undone_by(&endpoint, |endpoint| Box::pin(withdraw(endpoint)))
+    .with_cleanup(&endpoint, |endpoint| Box::pin(withdraw(endpoint)))
 }
 
 async fn publish(own: &PeerEndpoint) -> Result<(), Status> {
@@ -50,8 +50,8 @@ async fn publish(own: &PeerEndpoint) -> Result<(), Status> {
     // An undecodable value is replaced.
     let before = before.and_then(|kv| endpoints.resource().collection.decode(&kv.value, kv.mod_revision).ok());
     let renewed = before.map_or(0, |before| metadata(&before).at(ObjectMeta::GENERATION).int_or_zero());
-    let mut held = held(&own.name, address, renewed + 1);
-    let value = endpoints.resource().collection.encode(&mut held).await?;
+    let mut published = endpoints_object(&own.name, address, renewed + 1);
+    let value = endpoints.resource().collection.encode(&mut published).await?;
     let lease = Some(store.grant_lease(LEASE_SECONDS).await.map_err(store_failure)?);
     let txn = Txn { key, expect: Expect::Anything, op: Op::Put { value, lease } };
     store.txn(txn).await.map(|_| ()).map_err(store_failure)
@@ -82,19 +82,19 @@ impl PeerAddresses {
         let endpoints = endpoints(&self.0).map_err(failed)?;
         let range = prefix_range(format!("{}{LEASES}", endpoints.resource().collection.root).as_bytes());
         let request = RangeRequest { range, revision: None, limit: 0, count_only: false };
-        let held = store(&endpoints).range(request).await.map_err(|error| failed(store_failure(error)))?;
-        for kv in &held.kvs {
+        let published = store(&endpoints).range(request).await.map_err(|error| failed(store_failure(error)))?;
+        for kv in &published.kvs {
             // Another server's undecodable value ends with its lease.
-            let Ok(held) = endpoints.resource().collection.decode(&kv.value, Revision(0)) else { continue };
-            if metadata(&held).at(ObjectMeta::LABELS).key(IDENTITY).str() == name {
-                return address_in(&held).ok_or_else(|| "missing port in address".to_owned());
+            let Ok(published) = endpoints.resource().collection.decode(&kv.value, Revision(0)) else { continue };
+            if metadata(&published).at(ObjectMeta::LABELS).key(IDENTITY).str() == name {
+                return address_in(&published).ok_or_else(|| "missing port in address".to_owned());
             }
         }
         Err("missing port in address".to_owned())
     }
 }
 
-fn held(name: &str, address: SocketAddr, generation: i64) -> Value {
+fn endpoints_object(name: &str, address: SocketAddr, generation: i64) -> Value {
     value!({
         "metadata": {"generation": generation, "labels": {"apiserverIdentity": name}},
         "subsets": [{
@@ -104,8 +104,8 @@ fn held(name: &str, address: SocketAddr, generation: i64) -> Value {
     })
 }
 
-fn address_in(held: &Value) -> Option<String> {
-    let subset = FieldRef::<Endpoints>::root(held).at(Endpoints::SUBSETS).values().next()?;
+fn address_in(published: &Value) -> Option<String> {
+    let subset = FieldRef::<Endpoints>::root(published).at(Endpoints::SUBSETS).values().next()?;
     let address = subset.at(EndpointSubset::ADDRESSES).values().next()?;
     let ip: IpAddr = address.at(EndpointAddress::IP).str().parse().ok()?;
     let port = subset.at(EndpointSubset::PORTS).values().next()?.at(EndpointPort::PORT).int();
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn servers_are_found_while_they_are_there() {
+    async fn resolves_published_addresses_until_withdrawn() {
         let resources = binnacle_test_cluster::resources();
         let at = |address: &str, name: &str| {
             let address = Some(address.parse().unwrap());

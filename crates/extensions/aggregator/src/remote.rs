@@ -63,7 +63,7 @@ pub(crate) struct Remotes {
     resolver: Arc<dyn ServiceResolver>,
     identity: Option<Arc<dyn ResolvesClientCert>>,
     certificates: Option<CertificateMetrics>,
-    made: Mutex<HashMap<Trust, Weak<Connections>>>,
+    cached: Mutex<HashMap<Trust, Weak<Connections>>>,
 }
 
 /// The trust in a server: the name of its certificate and its authorities, or no verification.
@@ -87,7 +87,7 @@ impl Remotes {
         identity: Option<Arc<dyn ResolvesClientCert>>,
         certificates: Option<CertificateMetrics>,
     ) -> Self {
-        Self { resolver, identity, certificates, made: Mutex::default() }
+        Self { resolver, identity, certificates, cached: Mutex::default() }
     }
 
     /// Returns the server of an APIService; `None` if it is this one.
@@ -128,30 +128,30 @@ impl Remotes {
     }
 
     fn connections(&self, trust: Trust) -> Result<Arc<Connections>, String> {
-        let mut made = self.made.lock();
-        if let Some(known) = made.get(&trust).and_then(Weak::upgrade) {
+        let mut cached = self.cached.lock();
+        if let Some(known) = cached.get(&trust).and_then(Weak::upgrade) {
             return Ok(known);
         }
         let connections = Arc::new(match trust.is_insecure {
             true => self.connect(|| Ok(Verification::None), &trust),
-            false => self.connect(|| believing(&trust.bundle), &trust),
+            false => self.connect(|| verification_by(&trust.bundle), &trust),
         }?);
-        made.retain(|_, known| known.strong_count() > 0);
-        made.insert(trust, Arc::downgrade(&connections));
+        cached.retain(|_, known| known.strong_count() > 0);
+        cached.insert(trust, Arc::downgrade(&connections));
         Ok(connections)
     }
 }
 
 /// Returns the verification by a bundle of authorities, or by those of the system if it is empty.
-pub(crate) fn believing(bundle: &[u8]) -> Result<Verification, String> {
-    static OF_SYSTEM: OnceLock<RootCertStore> = OnceLock::new();
+pub(crate) fn verification_by(bundle: &[u8]) -> Result<Verification, String> {
+    static SYSTEM_ROOTS: OnceLock<RootCertStore> = OnceLock::new();
     if bundle.is_empty() {
         let load = || {
             let mut roots = RootCertStore::empty();
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             roots
         };
-        return Ok(Verification::Authorities(OF_SYSTEM.get_or_init(load).clone()));
+        return Ok(Verification::Authorities(SYSTEM_ROOTS.get_or_init(load).clone()));
     }
     let bundle: Vec<_> = CertificateDer::pem_slice_iter(bundle).filter_map(Result::ok).collect();
     if bundle.is_empty() {

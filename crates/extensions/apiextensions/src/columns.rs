@@ -40,8 +40,8 @@ impl CustomColumns {
             "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp",
             "description": (description("creationTimestamp"))
         })];
-        let given = if columns.is_empty() { &age } else { columns };
-        let columns: Vec<Column> = given
+        let requested = if columns.is_empty() { &age } else { columns };
+        let columns: Vec<Column> = requested
             .iter()
             .map(FieldRef::<Definition>::root)
             .map_while(|column| {
@@ -52,7 +52,7 @@ impl CustomColumns {
         let mut definitions = vec![value!({
             "name": "Name", "type": "string", "format": "name", "description": (description("name")), "priority": 0i64
         })];
-        definitions.extend(given.iter().take(columns.len()).map(|column| {
+        definitions.extend(requested.iter().take(columns.len()).map(|column| {
             let column = FieldRef::<Definition>::root(column);
             let text = |field| column.at(field).str();
             // As in kube-apiserver, the default description has the path.
@@ -76,25 +76,25 @@ impl Columns for CustomColumns {
 
     fn cells(&self, object: &Value, now: SystemTime) -> Vec<Value> {
         let mut cells = vec![Value::from(metadata(object).at(ObjectMeta::NAME).str())];
-        let mut room = MAX_ROW;
+        let mut remaining = MAX_ROW;
         cells.extend(self.columns.iter().map(|column| {
             let found = column.path.find(object).first().copied();
-            found.map_or(Value::Null, |value| cell(&column.ty, value, now.into(), &mut room))
+            found.map_or(Value::Null, |value| cell(&column.ty, value, now.into(), &mut remaining))
         }));
         cells
     }
 }
 
 /// Returns the JSON of a value, if there is room for it in the row.
-fn shown(value: &Value, room: &mut usize) -> Value {
-    let length = text_length(value, *room).filter(|length| allocate(*length).is_ok());
+fn json_cell(value: &Value, remaining: &mut usize) -> Value {
+    let length = text_length(value, *remaining).filter(|length| allocate(*length).is_ok());
     let Some(length) = length.filter(|length| charge(*length as u64 / 16).is_ok()) else { return OMITTED.into() };
-    *room -= length;
+    *remaining -= length;
     json::to_string(value).into()
 }
 
 /// Formats a value as a cell of a type; null if the types do not match.
-fn cell(ty: &str, value: &Value, now: Now, room: &mut usize) -> Value {
+fn cell(ty: &str, value: &Value, now: Now, remaining: &mut usize) -> Value {
     match (ty, value) {
         ("integer", Value::Int(n)) => Value::Int(*n),
         ("integer", Value::Float(n)) => Value::Int(*n as i64),
@@ -106,15 +106,15 @@ fn cell(ty: &str, value: &Value, now: Now, room: &mut usize) -> Value {
             Ok(_) => Value::from(age(Some(value), now)),
             Err(_) => Value::from("<invalid>"),
         },
-        ("string", Value::Str(text)) => match room.checked_sub(text.len()) {
+        ("string", Value::Str(text)) => match remaining.checked_sub(text.len()) {
             Some(left) => {
-                *room = left;
+                *remaining = left;
                 Value::Str(text.clone())
             }
             None => OMITTED.into(),
         },
         ("string", Value::Null) => Value::from("<no value>"),
-        ("string", other) => shown(other, room),
+        ("string", other) => json_cell(other, remaining),
         _ => Value::Null,
     }
 }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_as_long_as_objects() {
+    fn limits_text_of_rows() {
         let column = |path: &str| value!({"name": "n", "type": "string", "jsonPath": path});
         let mut columns = vec![column(".spec"); 500];
         columns.extend(vec![column(".spec.text"); 500]);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_have_their_type() {
+    fn cells_match_column_types() {
         let column = |name: &str, ty: &str| value!({"name": name, "type": ty, "jsonPath": (format!(".spec.{name}"))});
         let columns = CustomColumns::new(&[
             column("i", "integer"),

@@ -4,7 +4,7 @@
 mod cleanup;
 mod conditions;
 mod conversion;
-mod parts;
+mod partial_decoder;
 mod publishing;
 mod serving;
 #[cfg(test)]
@@ -26,10 +26,10 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 pub use self::conversion::ConversionMetrics;
-use self::parts::Parts;
-use self::serving::Pending;
+use self::partial_decoder::PartialDecoder;
+use self::serving::PendingDefinitions;
 pub use self::serving::{CustomResources, DefinitionRules};
-use crate::names::{self, Taken};
+use crate::names::{self, ReservedNames};
 use crate::registrar::VersionRegistrar;
 use crate::{Definition, Names};
 
@@ -56,7 +56,7 @@ pub fn definition_controller(
 ) -> Controller {
     let state = State { resources: resources.clone(), serving: Arc::new(serving), registrar, queues: queues.clone() };
     let also = &["start-apiextensions-informers", "start-apiextensions-controllers"];
-    Controller::watching("crd-informer-synced", also, &Arc::new(state), watch)
+    Controller::watch("crd-informer-synced", also, &Arc::new(state), watch)
 }
 
 /// Watches all definitions until the shutdown signal.
@@ -69,17 +69,17 @@ fn watch(state: Arc<State>, done: watch::Sender<bool>, shutdown: Shutdown) -> Bo
         let mut changes = ChangeWatcher::all(&resource);
         let queue = state.queues.queue("crd_naming_condition_controller");
         let finalizer = state.queues.queue("crd_finalizer");
-        let (parts, pending) = (Parts::new(&resource), Pending::default());
-        let (known, postponed) = (BTreeMap::new(), Some(BTreeSet::new()));
+        let (decoder, pending) = (PartialDecoder::new(&resource), PendingDefinitions::default());
+        let (cached, postponed) = (BTreeMap::new(), Some(BTreeSet::new()));
         let serving = state.serving.clone();
-        let mut keeper = Keeper { state: &state, serving, parts, known, pending, finalizer, postponed };
+        let mut reconciler = Reconciler { state: &state, serving, decoder, cached, pending, finalizer, postponed };
         let mut failed: BTreeSet<Text> = BTreeSet::new();
         let mut retry: Option<Duration> = None;
         loop {
             let mut names: BTreeSet<Text> = tokio::select! {
                 changed = changes.changed() => match changed {
                     Changes::Named(names) => names.into_iter().collect(),
-                    Changes::Anything => match keeper.everything().await {
+                    Changes::Anything => match reconciler.list_names().await {
                         Ok(names) => names,
                         Err(status) => {
                             tracing::warn!(error = status.message(), "definitions of custom resources will be listed again");
@@ -93,11 +93,11 @@ fn watch(state: Arc<State>, done: watch::Sender<bool>, shutdown: Shutdown) -> Bo
                 () = shutdown.fired() => return,
             };
             names.append(&mut failed);
-            keeper.settle_each(names, &queue, &mut failed).await;
-            if let Some(postponed) = keeper.postponed.take() {
-                keeper.settle_each(postponed, &queue, &mut failed).await;
+            reconciler.reconcile_each(names, &queue, &mut failed).await;
+            if let Some(postponed) = reconciler.postponed.take() {
+                reconciler.reconcile_each(postponed, &queue, &mut failed).await;
             }
-            keeper.publish_pending();
+            reconciler.publish_pending();
             queue.retry(failed.len());
             retry = if failed.is_empty() {
                 done.send_replace(true);
@@ -109,15 +109,15 @@ fn watch(state: Arc<State>, done: watch::Sender<bool>, shutdown: Shutdown) -> Bo
     })
 }
 
-struct Keeper<'w> {
+struct Reconciler<'w> {
     state: &'w State,
     serving: Arc<CustomResources>,
-    parts: Parts,
+    decoder: PartialDecoder,
     /// The last seen state of all definitions, by group.
-    known: BTreeMap<Text, Group>,
+    cached: BTreeMap<Text, Group>,
     /// Definitions that this pass serves, but whose status needs no change: their resources get into the catalog at
     /// its end.
-    pending: Pending,
+    pending: PendingDefinitions,
     /// Metrics of definitions whose objects are deleted.
     finalizer: WorkQueue,
     /// Until all definitions were seen, those that lack a name: others that have it may not be seen yet.
@@ -128,67 +128,70 @@ struct Keeper<'w> {
 #[derive(Default)]
 struct Group {
     /// By name.
-    definitions: BTreeMap<Text, Known>,
+    definitions: BTreeMap<Text, CachedDefinition>,
     /// The names that they were granted.
-    taken: Taken,
+    reserved: ReservedNames,
 }
 
 impl Group {
-    fn insert(&mut self, name: &Text, known: Known) {
-        self.taken.add(&known.accepted);
-        if let Some(before) = self.definitions.insert(name.clone(), known) {
-            self.taken.remove(&before.accepted);
+    fn insert(&mut self, name: &Text, cached: CachedDefinition) {
+        self.reserved.add(&cached.accepted);
+        if let Some(before) = self.definitions.insert(name.clone(), cached) {
+            self.reserved.remove(&before.accepted);
         }
     }
 
     /// Returns false if there is none of the name.
     fn remove(&mut self, name: &str) -> bool {
         let gone = self.definitions.remove(name);
-        gone.iter().for_each(|known| self.taken.remove(&known.accepted));
+        gone.iter().for_each(|cached| self.reserved.remove(&cached.accepted));
         gone.is_some()
     }
 }
 
 /// The remembered part of a definition; the rest is read again.
-struct Known {
+struct CachedDefinition {
     uid: Text,
     accepted: Names,
     /// True while the definition lacks a requested name.
-    waits: bool,
+    awaits_names: bool,
     /// The generation whose schemas were checked.
     generation: i64,
     /// The revision that this server wrote: until the definition changes, nothing is left to do.
-    settled: Option<Revision>,
+    reconciled: Option<Revision>,
 }
 
 /// The steps per byte of checking and serving a definition.
 const STEPS: u64 = 10;
 
 /// A generation before all others.
-const UNSEEN: i64 = -1;
+const NO_GENERATION: i64 = -1;
 
 /// Returns the group of a definition, whose name is its plural name and its group.
 fn group_of(name: &str) -> &str {
     name.split_once('.').map_or("", |(_, group)| group)
 }
 
-impl Keeper<'_> {
+impl Reconciler<'_> {
     fn objects(&self) -> Result<Objects, Status> {
         Objects::new(&self.state.resources, GROUP, VERSION, PLURAL)
     }
 
     /// Returns the names of all existing and known definitions.
-    async fn everything(&self) -> Result<BTreeSet<Text>, Status> {
-        let there = self.objects()?.names("").await?;
-        Ok(there.into_iter().chain(self.known.values().flat_map(|group| group.definitions.keys()).cloned()).collect())
+    async fn list_names(&self) -> Result<BTreeSet<Text>, Status> {
+        let existing = self.objects()?.names("").await?;
+        Ok(existing
+            .into_iter()
+            .chain(self.cached.values().flat_map(|group| group.definitions.keys()).cloned())
+            .collect())
     }
 
     /// Applies definitions; adds those to `failed` that must be processed again.
-    async fn settle_each(&mut self, names: BTreeSet<Text>, queue: &WorkQueue, failed: &mut BTreeSet<Text>) {
-        let waiting = queue.add_all(names.len());
-        for (name, item) in names.into_iter().zip(waiting) {
+    async fn reconcile_each(&mut self, names: BTreeSet<Text>, queue: &WorkQueue, failed: &mut BTreeSet<Text>) {
+        let queued = queue.add_all(names.len());
+        for (name, item) in names.into_iter().zip(queued) {
             let _item = item.begin();
-            match self.settle(&name).await {
+            match self.reconcile(&name).await {
                 Ok(true) => continue,
                 Ok(false) => {}
                 Err(status) => {
@@ -200,39 +203,39 @@ impl Keeper<'_> {
     }
 
     /// Applies one definition. Returns false if it must be processed again.
-    async fn settle(&mut self, name: &Text) -> Result<bool, Status> {
+    async fn reconcile(&mut self, name: &Text) -> Result<bool, Status> {
         let objects = self.objects()?;
         let Some(entry) = objects.entry("", name).await? else {
             let group = Text::from(group_of(name));
-            let Some(others) = self.known.get_mut(&group) else { return Ok(true) };
+            let Some(others) = self.cached.get_mut(&group) else { return Ok(true) };
             if others.remove(name) {
                 if others.definitions.is_empty() {
-                    self.known.remove(&group);
+                    self.cached.remove(&group);
                 }
                 self.publish_pending();
                 self.serving.stop(&group, name, &*self.state.registrar);
                 // Its names are free for other definitions of the group.
-                self.settle_group(&group).await?;
+                self.reconcile_group(&group).await?;
             }
             return Ok(true);
         };
-        if self.known(name).is_some_and(|known| known.settled == Some(entry.revision())) {
+        if self.cached(name).is_some_and(|cached| cached.reconciled == Some(entry.revision())) {
             // The former value is not needed any more.
-            self.serving.renew(group_of(name), name, &self.parts.origin(&entry));
+            self.serving.renew(group_of(name), name, &self.decoder.origin(&entry));
             return Ok(true);
         }
-        let part = self.parts.of(&entry)?;
+        let part = self.decoder.of(&entry)?;
         if self.state.resources.features().read_only {
             self.observe(&entry, &part);
             return Ok(true);
         }
         if !Definition::is_deleting(&part) {
-            return self.judge(&objects, &entry, part).await.map(|()| true);
+            return self.reconcile_names(&objects, &entry, part).await.map(|()| true);
         }
         self.publish_pending();
         let has_objects = cleanup::has_objects(&part);
-        let definition = Definition::part(&part, self.parts.origin(&entry));
-        self.remember(&definition, definition.is("NamesAccepted"), UNSEEN, None);
+        let definition = Definition::part(&part, self.decoder.origin(&entry));
+        self.cache(&definition, definition.is("NamesAccepted"), NO_GENERATION, None);
         if !has_objects {
             return Ok(true);
         }
@@ -242,23 +245,23 @@ impl Keeper<'_> {
 
     /// Serves a definition as the server that writes the store has accepted it, also while its objects are deleted.
     fn observe(&mut self, entry: &Arc<Entry>, part: &Value) {
-        let definition = Definition::part(part, self.parts.origin(entry));
+        let definition = Definition::part(part, self.decoder.origin(entry));
         if definition.is("Established") {
             self.serving.serve_later(&definition, &mut self.pending, &*self.state.registrar);
         }
         self.remember(&definition, true, definition.generation, Some(entry.revision()));
     }
 
-    async fn settle_group(&mut self, group: &str) -> Result<(), Status> {
-        let known = self.known.get(group).into_iter().flat_map(|group| &group.definitions);
-        let waiting = known.filter(|(_, known)| known.waits);
-        let waiting: Vec<Text> = waiting.map(|(name, _)| name.clone()).collect();
+    async fn reconcile_group(&mut self, group: &str) -> Result<(), Status> {
+        let cached = self.cached.get(group).into_iter().flat_map(|group| &group.definitions);
+        let queued = cached.filter(|(_, cached)| cached.awaits_names);
+        let queued: Vec<Text> = queued.map(|(name, _)| name.clone()).collect();
         let objects = self.objects()?;
-        for name in waiting {
+        for name in queued {
             let Some(entry) = objects.entry("", &name).await? else { continue };
-            let part = self.parts.of(&entry)?;
+            let part = self.decoder.of(&entry)?;
             if !Definition::is_deleting(&part) {
-                self.judge(&objects, &entry, part).await?;
+                self.reconcile_names(&objects, &entry, part).await?;
             }
         }
         Ok(())
@@ -269,63 +272,65 @@ impl Keeper<'_> {
         self.serving.publish_pending(&mut self.pending, &*self.state.registrar);
     }
 
-    fn known(&self, name: &str) -> Option<&Known> {
-        self.known.get(group_of(name))?.definitions.get(name)
+    fn cached(&self, name: &str) -> Option<&CachedDefinition> {
+        self.cached.get(group_of(name))?.definitions.get(name)
     }
 
-    fn remember(&mut self, definition: &Definition, has_names: bool, generation: i64, settled: Option<Revision>) {
-        let known = Known {
+    fn cache(&mut self, definition: &Definition, has_names: bool, generation: i64, reconciled: Option<Revision>) {
+        let cached = CachedDefinition {
             uid: definition.uid.clone(),
             accepted: definition.accepted.clone(),
-            waits: !has_names,
+            awaits_names: !has_names,
             generation,
-            settled,
+            reconciled,
         };
         let group = Text::from(group_of(&definition.name));
-        self.known.entry(group).or_default().insert(&definition.name, known);
+        self.cached.entry(group).or_default().insert(&definition.name, cached);
     }
 
     /// Accepts the names of a definition, of which `part` is a part, serves it, and writes its status.
-    async fn judge(&mut self, objects: &Objects, entry: &Arc<Entry>, part: Value) -> Result<(), Status> {
+    async fn reconcile_names(&mut self, objects: &Objects, entry: &Arc<Entry>, part: Value) -> Result<(), Status> {
         // Nothing is locked here: a large definition does not keep the worker from other tasks.
         binnacle_work::pace(STEPS * entry.value_len() as u64);
-        let mut asked = Definition::part(&part, self.parts.origin(entry));
+        let mut requested = Definition::part(&part, self.decoder.origin(entry));
         if let Some(postponed) = &mut self.postponed
-            && !asked.is("NamesAccepted")
+            && !requested.is("NamesAccepted")
         {
-            postponed.insert(asked.name.clone());
-            self.remember(&asked, false, UNSEEN, None);
+            postponed.insert(requested.name.clone());
+            self.cache(&requested, false, NO_GENERATION, None);
             return Ok(());
         }
-        let none = Taken::default();
-        let taken = self.known.get(group_of(&asked.name)).map_or(&none, |group| &group.taken);
+        let none = ReservedNames::default();
+        let reserved = self.cached.get(group_of(&requested.name)).map_or(&none, |group| &group.reserved);
         // A definition of the same name that is gone has left its names to this one.
-        let own = self.known(&asked.name).map(|known| &known.accepted);
-        let judgement = names::judge(&asked, taken, own);
+        let own = self.cached(&requested.name).map(|cached| &cached.accepted);
+        let verdict = names::evaluate(&requested, reserved, own);
         let rules = self.serving.rules;
-        let established = asked.is("Established")
-            || judgement.conflict.is_none() && !(rules.invalid_bundle)(asked.webhook_authorities());
-        let known = self.known(&asked.name);
-        let seen = known.is_some_and(|seen| (&seen.uid, seen.generation) == (&asked.uid, asked.generation));
+        let established = requested.is("Established")
+            || verdict.conflict.is_none() && !(rules.invalid_bundle)(requested.webhook_authorities());
+        let cached = self.cached(&requested.name);
+        let is_same_generation =
+            cached.is_some_and(|cached| (&cached.uid, cached.generation) == (&requested.uid, requested.generation));
         // The server that established the definition has judged its schemas, and said so if it found errors.
-        let was_judged = seen || known.is_none() && asked.is("Established");
-        let whole = !was_judged || asked.preserve_unknown || asked.condition(conditions::NON_STRUCTURAL).is_some();
+        let was_validated = is_same_generation || cached.is_none() && requested.is("Established");
+        let is_full_check =
+            !was_validated || requested.preserve_unknown || requested.condition(conditions::NON_STRUCTURAL).is_some();
         let mut object = part;
-        if whole {
+        if is_full_check {
             object = objects.decode(entry)?;
-            asked.check(&object);
+            requested.check(&object);
         }
         let put_status = |object: &mut Value| {
-            conditions::put_names(object, &judgement, established);
-            if whole && !seen {
+            conditions::put_names(object, &verdict, established);
+            if is_full_check && !is_same_generation {
                 conditions::put_structure(object, rules.structure);
             }
         };
         let status = object.get("status").cloned();
         put_status(&mut object);
         // As nearly all are when the server starts.
-        let is_told = object.get("status") == status.as_ref();
-        let known = (whole && !is_told).then(|| {
+        let is_current = object.get("status") == status.as_ref();
+        let cached = (is_full_check && !is_current).then(|| {
             let members = object.make_object();
             match status {
                 Some(status) => drop(members.insert("status", status)),
@@ -333,8 +338,8 @@ impl Keeper<'_> {
             }
             StoredObject::new(object, entry.revision())
         });
-        let definition = Definition { accepted: judgement.accepted.clone(), ..asked };
-        match (established, is_told) {
+        let definition = Definition { accepted: verdict.accepted.clone(), ..requested };
+        match (established, is_current) {
             (true, true) => self.serving.serve_later(&definition, &mut self.pending, &*self.state.registrar),
             // Served before `Established` is written, so that clients that wait for the condition find the resource.
             (true, false) => {
@@ -343,45 +348,45 @@ impl Keeper<'_> {
             }
             (false, _) => {}
         }
-        let has_names = judgement.conflict.is_none();
-        if is_told {
-            self.remember(&definition, has_names, definition.generation, Some(entry.revision()));
+        let has_names = verdict.conflict.is_none();
+        if is_current {
+            self.cache(&definition, has_names, definition.generation, Some(entry.revision()));
             return Ok(());
         }
-        let generation = if seen { definition.generation } else { UNSEEN };
-        self.remember(&definition, has_names, generation, None);
-        let mut judged = Text::default();
+        let generation = if is_same_generation { definition.generation } else { NO_GENERATION };
+        self.cache(&definition, has_names, generation, None);
+        let mut validated_version = Text::default();
         let change = |object: &mut Value| {
-            judged = Text::from(object.str_at(&["metadata", "resourceVersion"]));
+            validated_version = Text::from(object.str_at(&["metadata", "resourceVersion"]));
             if object.str_at(&["metadata", "uid"]) == definition.uid {
                 put_status(object);
             }
         };
         let value = entry.value();
-        let known = known.as_ref().map(|known| (known, &*value));
-        let told = self.tell(objects, &definition.name, known, change).await?;
+        let cached = cached.as_ref().map(|cached| (cached, &*value));
+        let updated = self.update_status(objects, &definition.name, cached, change).await?;
         // A definition that was changed meanwhile must be processed again.
-        let settled = told.filter(|_| judged == entry.revision().0.to_string());
-        self.remember(&definition, has_names, definition.generation, settled);
+        let reconciled = updated.filter(|_| validated_version == entry.revision().0.to_string());
+        self.cache(&definition, has_names, definition.generation, reconciled);
         Ok(())
     }
 
     /// Changes the status of a definition, which may be known with its stored bytes, and may be gone; returns its new
     /// revision.
-    async fn tell(
+    async fn update_status(
         &self,
         objects: &Objects,
         name: &str,
-        known: Option<(&StoredObject, &Bytes)>,
+        cached: Option<(&StoredObject, &Bytes)>,
         change: impl FnMut(&mut Value) + Send,
     ) -> Result<Option<Revision>, Status> {
-        let told = match known {
-            Some(known) => objects.update_known(known, ("", name, "status"), change).await,
+        let updated = match cached {
+            Some(cached) => objects.update_known(cached, ("", name, "status"), change).await,
             None => objects.update_to("", name, "status", change).await,
         };
-        match told {
+        match updated {
             Err(status) if status.is(StatusReason::NotFound) => Ok(None),
-            told => told.map(Some),
+            updated => updated.map(Some),
         }
     }
 }

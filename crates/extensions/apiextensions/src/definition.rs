@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deprecated_versions_name_a_better_one() {
+    fn deprecation_warning_names_replacement() {
         let version = |name: &str, served: bool, deprecated: bool| value!({"name": name, "served": served, "deprecated": deprecated});
         for (others, want) in [
             (vec![version("v1alpha1", true, false)], "g/v1beta1 K is deprecated"),

@@ -35,9 +35,9 @@ impl PublishedVersion {
         }
     }
 
-    fn with<T>(&self, schema: Option<&Value>, make: impl FnOnce(openapi::Published<'_>) -> T) -> T {
+    fn with_published<T>(&self, schema: Option<&Value>, build: impl FnOnce(openapi::Published<'_>) -> T) -> T {
         let selectable = self.selectable.iter().map(|path| path.strip_prefix('.').unwrap_or(path));
-        make(openapi::Published {
+        build(openapi::Published {
             kind: &self.kind,
             schema,
             preserve_unknown: self.preserve_unknown,
@@ -55,11 +55,11 @@ impl fmt::Debug for PublishedVersion {
 impl Published for PublishedVersion {
     fn object(&self, version: OpenApiVersion) -> Value {
         let schema = self.schema.tree();
-        self.with(schema.as_ref(), |published| published.definition(form(version)))
+        self.with_published(schema.as_ref(), |published| published.definition(form(version)))
     }
 
     fn list(&self, version: OpenApiVersion) -> Value {
-        self.with(None, |published| published.list_definition(form(version), &self.list_kind, &self.plural))
+        self.with_published(None, |published| published.list_definition(form(version), &self.list_kind, &self.plural))
     }
 }
 

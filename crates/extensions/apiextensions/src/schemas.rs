@@ -102,7 +102,7 @@ impl Shared {
         if let Some(known) = known(&self.table.lock()) {
             return known;
         }
-        let made = Arc::new(self.make(tree, preserve_unknown));
+        let built = Arc::new(self.build(tree, preserve_unknown));
         let mut table = self.table.lock();
         if let Some(known) = known(&table) {
             return known;
@@ -110,11 +110,11 @@ impl Shared {
         if table.by_hash.len() >= table.sweep_at {
             table.sweep();
         }
-        table.by_hash.insert(hash, Arc::downgrade(&made));
-        made
+        table.by_hash.insert(hash, Arc::downgrade(&built));
+        built
     }
 
-    fn make(&self, tree: Option<&Value>, preserve_unknown: bool) -> ResourceSchema {
+    fn build(&self, tree: Option<&Value>, preserve_unknown: bool) -> ResourceSchema {
         let object_meta = MessageRef::Static(binnacle_apimachinery::object_meta());
         let schema = tree.and_then(|tree| match Structural::parse(tree, &self.interner) {
             Ok(schema) => Some(defaults::pruned(&schema, &object_meta, &self.interner)),
@@ -142,8 +142,8 @@ impl LazySchema {
         // Others would block their threads while this one waits for its turn, so it is made outside of the cell.
         let tree = self.tree();
         tree.iter().for_each(|tree| pace(Weight::of(tree).nodes * PARSE));
-        let made = self.shared.of(tree.as_ref(), self.preserve_unknown);
-        self.resource.get_or_init(|| made)
+        let built = self.shared.of(tree.as_ref(), self.preserve_unknown);
+        self.resource.get_or_init(|| built)
     }
 
     /// Returns the schema as it is in the definition.
@@ -172,7 +172,7 @@ mod tests {
     use crate::Definition;
 
     #[test]
-    fn equal_schemas_are_one_until_nobody_uses_them() {
+    fn shares_equal_schemas_while_in_use() {
         let schemas = Schemas::new(|_, _| FieldErrors::new());
         let schema = |name: &str| {
             let mut schema = value!({"type": "object", "properties": {"spec": {"type": "object"}}});

@@ -28,22 +28,22 @@ pub(crate) struct CustomStrategy {
 impl CustomStrategy {
     /// Returns the errors of an object of another kind or version.
     fn type_errors(&self, object: &Value) -> FieldErrors {
-        let mut found = FieldErrors::new();
+        let mut errors = FieldErrors::new();
         for (member, wanted) in [("kind", &self.kind), ("apiVersion", &self.api_version)] {
             let given = object.str_at(&[member]);
             if given != *wanted {
                 let path = FieldPath::new(member);
-                found.push(FieldError::invalid(&path, given, format!("must be {wanted}")));
+                errors.push(FieldError::invalid(&path, given, format!("must be {wanted}")));
             }
         }
-        found
+        errors
     }
 
     /// Validates an object. `blocked` is true if errors in its metadata prevent the evaluation of its rules.
-    fn judge(&self, object: &Value, old: Option<&Value>, part: Part, blocked: bool) -> Judgement {
-        let mut found = self.type_errors(object);
-        if !found.is_empty() {
-            return self.schema.resource().judge(object, old, Part::OtherType, found);
+    fn evaluate(&self, object: &Value, old: Option<&Value>, part: Part, blocked: bool) -> Judgement {
+        let mut errors = self.type_errors(object);
+        if !errors.is_empty() {
+            return self.schema.resource().judge(object, old, Part::OtherType, errors);
         }
         if let Some(scale) = &self.scale {
             let paths = ScalePaths {
@@ -52,22 +52,22 @@ impl CustomStrategy {
                 label_selector: Some(&*scale.label_selector).filter(|path| !path.is_empty()),
             };
             if part == Part::Whole {
-                paths.validate_spec(object, &mut found);
+                paths.validate_spec(object, &mut errors);
             }
-            paths.validate_status(object, &mut found);
+            paths.validate_status(object, &mut errors);
         }
         let schema = self.schema.resource();
         match blocked {
-            true => schema.judge_blocked(object, old, part, found),
-            false => schema.judge(object, old, part, found),
+            true => schema.judge_blocked(object, old, part, errors),
+            false => schema.judge(object, old, part, errors),
         }
     }
 
     /// Returns true if a new object has metadata errors, such as a missing name, that prevent the evaluation of its
     /// rules. The registry reports the errors.
-    fn is_blocked(&self, situation: &StrategyContext<'_>, object: &Value) -> bool {
+    fn is_blocked(&self, ctx: &StrategyContext<'_>, object: &Value) -> bool {
         let metadata = object.at(&["metadata"]).unwrap_or(&Value::Null);
-        let name_rule = |name: &str, prefix: bool| self.validate_name(situation.features, name, prefix);
+        let name_rule = |name: &str, prefix: bool| self.validate_name(ctx.features, name, prefix);
         let errors = metadata::validate(metadata, self.namespaced, name_rule, &FieldPath::new("metadata"));
         errors.iter().any(keeps_rules_from_running)
     }
@@ -92,15 +92,9 @@ impl Strategy for CustomStrategy {
         spec_generation(object, Some(old), |object, old| !same_content(object, old));
     }
 
-    fn prepare_for_subresource(
-        &self,
-        subresource: &str,
-        situation: &StrategyContext<'_>,
-        object: &mut Value,
-        old: &Value,
-    ) {
+    fn prepare_for_subresource(&self, subresource: &str, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         if subresource != "status" {
-            return self.prepare_for_update(situation, object, old);
+            return self.prepare_for_update(ctx, object, old);
         }
         let status = object.make_object().remove("status");
         let managers = object.at(&["metadata", "managedFields"]).cloned();
@@ -118,23 +112,23 @@ impl Strategy for CustomStrategy {
         }
     }
 
-    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        let blocked = self.schema.resource().rules().is_some() && self.is_blocked(situation, object);
-        self.judge(object, None, Part::Whole, blocked).errors
+    fn validate(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+        let blocked = self.schema.resource().rules().is_some() && self.is_blocked(ctx, object);
+        self.evaluate(object, None, Part::Whole, blocked).errors
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        self.validate_change("", situation, object, old, &mut Vec::new())
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        self.validate_change("", ctx, object, old, &mut Vec::new())
     }
 
     fn validate_subresource(
         &self,
         subresource: &str,
-        situation: &StrategyContext<'_>,
+        ctx: &StrategyContext<'_>,
         object: &Value,
         old: &Value,
     ) -> FieldErrors {
-        self.validate_change(subresource, situation, object, old, &mut Vec::new())
+        self.validate_change(subresource, ctx, object, old, &mut Vec::new())
     }
 
     fn validate_change(
@@ -146,9 +140,9 @@ impl Strategy for CustomStrategy {
         tolerated: &mut Vec<String>,
     ) -> FieldErrors {
         let part = if subresource == "status" { Part::Status } else { Part::Whole };
-        let judgement = self.judge(object, Some(old), part, false);
-        tolerated.extend(judgement.warnings);
-        judgement.errors
+        let verdict = self.evaluate(object, Some(old), part, false);
+        tolerated.extend(verdict.warnings);
+        verdict.errors
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -170,14 +164,14 @@ impl Strategy for CustomStrategy {
 }
 
 fn finalizer_warnings(finalizer: &str) -> Vec<String> {
-    let mut told = names::label_key(finalizer);
+    let mut problems = names::label_key(finalizer);
     if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
         let path = if finalizer.contains('.') { " including a path (/)" } else { "" };
-        told.push(format!(
+        problems.push(format!(
             "prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
         ));
     }
-    told.into_iter().map(|why| format!("metadata.finalizers: {}: {why}", go_quote(finalizer))).collect()
+    problems.into_iter().map(|why| format!("metadata.finalizers: {}: {why}", go_quote(finalizer))).collect()
 }
 
 const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
@@ -185,17 +179,17 @@ const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kuberne
 /// Compares all members but the metadata. A number that is given as `2.0` differs from a stored `2`, as in Go, where one
 /// is read as a float and the other as an integer.
 fn same_content(object: &Value, old: &Value) -> bool {
-    let members = |value: &Value| value.as_object().map_or(0, |members| members.iter().filter(counts).count());
+    let members = |value: &Value| value.as_object().map_or(0, |members| members.iter().filter(is_compared).count());
     members(object) == members(old)
         && object
             .as_object()
             .into_iter()
             .flat_map(Object::iter)
-            .filter(counts)
+            .filter(is_compared)
             .all(|(name, value)| old.get(name) == Some(value))
 }
 
-fn counts((name, _): &(&Text, &Value)) -> bool {
+fn is_compared((name, _): &(&Text, &Value)) -> bool {
     *name != "metadata"
 }
 
@@ -206,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finalizers_without_a_domain() {
+    fn warns_about_unqualified_finalizers() {
         const OTHERS: &str = "to avoid accidental conflicts with other finalizer writers";
         for (finalizer, want) in [
             ("a.io/b", vec![]),
@@ -221,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn content_is_all_but_the_metadata() {
+    fn compares_all_fields_but_metadata() {
         let object = value!({"metadata": {"name": "a"}, "spec": {"n": 2i64, "m": {"a": 1i64, "b": []}}});
         for (other, want) in [
             (value!({"spec": {"m": {"b": [], "a": 1i64}, "n": 2i64}, "metadata": {"name": "b"}}), true),

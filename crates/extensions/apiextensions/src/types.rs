@@ -32,37 +32,38 @@ pub fn types(
     };
     let schemas: Vec<(&Version, Result<Arc<LazySchema>, String>)> =
         definition.versions.iter().map(|version| (version, of(version))).collect();
-    let known = schemas.iter().filter_map(|(version, schema)| {
+    let readable = schemas.iter().filter_map(|(version, schema)| {
         let schema = schema.as_ref().ok()?;
         Some((version.name.clone(), schema.clone()))
     });
-    let known: Vec<(Text, Arc<LazySchema>)> = known.collect();
-    let named =
-        known.iter().map(|(version, schema)| (format!("{}/{version}", definition.group).into(), schema.clone()));
+    let readable: Vec<(Text, Arc<LazySchema>)> = readable.collect();
+    let by_api_version =
+        readable.iter().map(|(version, schema)| (format!("{}/{version}", definition.group).into(), schema.clone()));
     let replicas = definition.versions.iter().map(|version| {
         let path = version.scale.as_ref().map(|scale| Text::from(members(&scale.spec_replicas).join(".")));
         (Text::from(format!("{}/{}", definition.group, version.name)), path)
     });
     let with_status = definition.versions.iter().filter(|version| version.status);
     let with_status = with_status.map(|version| format!("{}/{}", definition.group, version.name).into()).collect();
-    let others = Others { schemas: named.collect(), with_status, replicas: replicas.collect(), converter };
+    let all_versions =
+        DefinitionVersions { schemas: by_api_version.collect(), with_status, replicas: replicas.collect(), converter };
     let kinds: Arc<dyn Kinds> = Arc::new(CustomKinds {
         group: definition.group.clone(),
         kind: definition.accepted.kind.clone(),
-        versions: known,
+        versions: readable,
         base: base.clone(),
     });
     let served = schemas.iter().filter(|(version, _)| version.served);
     served
         .map(|(version, schema)| match schema {
-            Ok(schema) => Ok(kind_type(definition, version, storage, schema, &kinds, &others)),
+            Ok(schema) => Ok(kind_type(definition, version, storage, schema, &kinds, &all_versions)),
             Err(why) => Err((version.name.clone(), why.clone())),
         })
         .collect()
 }
 
 /// All versions of the definition, and their converter.
-struct Others<'a> {
+struct DefinitionVersions<'a> {
     /// The schemas by `apiVersion`.
     schemas: Arc<[(Text, Arc<LazySchema>)]>,
     /// The `apiVersion` of each version that has a status.
@@ -78,7 +79,7 @@ fn kind_type(
     storage: &Version,
     schema: &Arc<LazySchema>,
     kinds: &Arc<dyn Kinds>,
-    others: &Others<'_>,
+    all_versions: &DefinitionVersions<'_>,
 ) -> ResourceType {
     let (group, names) = (&definition.group, &definition.accepted);
     let api_version = |version: &Version| Text::from(format!("{group}/{}", version.name));
@@ -112,7 +113,7 @@ fn kind_type(
     if version.scale.is_some() {
         description.subresources.push(SubresourceDescription::scale());
     }
-    let place = Storage {
+    let stored_as = Storage {
         key_prefix: format!("{group}/{}", names.plural).into(),
         group: group.clone(),
         version: version.name.clone(),
@@ -122,7 +123,7 @@ fn kind_type(
         expires: false,
         watch_cache: true,
     };
-    description.storage = Some(place.clone());
+    description.storage = Some(stored_as.clone());
     description.published = Some(Arc::new(PublishedVersion::new(definition, version, schema.clone())));
     let strategy = CustomStrategy {
         schema: schema.clone(),
@@ -136,13 +137,13 @@ fn kind_type(
         schema: schema.clone(),
         api_version: api_version(version),
         preserve_unknown: definition.preserve_unknown,
-        converter: others.converter.cloned(),
+        converter: all_versions.converter.cloned(),
         stored: api_version(storage),
-        versions: others.schemas.clone(),
-        with_status: others.with_status.clone(),
+        versions: all_versions.schemas.clone(),
+        with_status: all_versions.with_status.clone(),
     };
     let stored = StoredType {
-        storage: place,
+        storage: stored_as,
         plural: names.plural.clone(),
         namespaced: definition.namespaced,
         selectable_fields: description.selectable_fields.clone(),
@@ -151,7 +152,7 @@ fn kind_type(
         strategy: Shared::Made(Arc::new(strategy)),
         columns: Shared::Made(Arc::new(CustomColumns::new(&version.columns))),
         written: None,
-        scale: version.scale.as_ref().map(|scale| scale_fields(scale, &others.replicas)),
+        scale: version.scale.as_ref().map(|scale| scale_fields(scale, &all_versions.replicas)),
         kinds: Shared::Made(kinds.clone()),
     };
     ResourceType { description: Arc::new(description), message, conversion: None, stored: Arc::new(stored) }

@@ -27,7 +27,7 @@ mod tests {
     use crate::testing::check_cells;
 
     #[test]
-    fn config_maps() {
+    fn prints_config_maps() {
         let cases = [
             (value!({}), value!(["", 0i64, "<unknown>"])),
             (
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets() {
+    fn prints_secrets() {
         let cases = [
             (value!({}), value!(["", "", 0i64, "<unknown>"])),
             (

@@ -61,7 +61,7 @@ mod tests {
     use crate::testing::check_cells;
 
     #[test]
-    fn replication_controllers() {
+    fn prints_replication_controllers() {
         let cases = [
             (value!({}), value!(["", 0i64, 0i64, 0i64, "<unknown>", "", "", "<none>"])),
             (
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn pod_templates() {
+    fn prints_pod_templates() {
         let cases = [
             (value!({}), value!(["", "", "", "<none>"])),
             (

@@ -86,7 +86,7 @@ mod tests {
     use crate::testing::check_cells;
 
     #[test]
-    fn events() {
+    fn prints_events() {
         let cases = [
             (value!({}), value!(["<unknown>", "", "", "", "", "", "", "<unknown>", 1i64, ""])),
             (

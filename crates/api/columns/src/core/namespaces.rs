@@ -41,7 +41,7 @@ mod tests {
     use crate::testing::check_cells;
 
     #[test]
-    fn namespaces() {
+    fn prints_namespaces() {
         let cases = [(
             value!({"metadata": {"name": "a", "creationTimestamp": "2024-03-10T11:59:00Z"}, "status": {"phase": "Active"}}),
             value!(["a", "Active", "60s"]),
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn component_statuses() {
+    fn prints_component_statuses() {
         let cases = [
             (value!({"metadata": {"name": "a"}}), value!(["a", "Unknown", "", ""])),
             (

@@ -94,7 +94,7 @@ mod tests {
     use crate::testing::check_cells;
 
     #[test]
-    fn nodes() {
+    fn prints_nodes() {
         let cases = [
             (
                 value!({}),

@@ -43,7 +43,7 @@ mod tests {
     use crate::testing::check_cells;
 
     #[test]
-    fn quotas() {
+    fn prints_resource_quotas() {
         let cases = [
             (value!({}), value!(["", "", "", "<unknown>"])),
             (

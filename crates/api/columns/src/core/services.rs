@@ -109,7 +109,7 @@ mod tests {
     use crate::testing::check_cells;
 
     #[test]
-    fn services() {
+    fn prints_services() {
         let cases = [
             (value!({}), value!(["", "", "<none>", "<unknown>", "<none>", "<unknown>", "<none>"])),
             (
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn external_addresses() {
+    fn formats_external_addresses() {
         let none = || value!({});
         let balancer =
             || value!({"loadBalancer": {"ingress": [{"ip": "9.9.9.9"}, {"hostname": "a-very-long-name.test"}]}});
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints() {
+    fn formats_endpoints() {
         let cases = [
             (value!([]), "<none>"),
             (value!([{"notReadyAddresses": [{"ip": "1.1.1.1"}], "ports": [{"port": 80i64}]}]), ""),

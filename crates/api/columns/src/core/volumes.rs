@@ -114,7 +114,7 @@ mod tests {
     use crate::testing::check_cells;
 
     #[test]
-    fn volumes() {
+    fn prints_volumes() {
         let cases = [
             (value!({}), value!(["", "0", "", "", "", "", "", "<unset>", "", "<unknown>", "<unset>"])),
             (
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn claims() {
+    fn prints_volume_claims() {
         let cases = [
             (value!({}), value!(["", "", "", "", "", "", "<unset>", "<unknown>", "<unset>"])),
             (

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn webhooks_without_members() {
+    fn drops_empty_conversion_webhooks() {
         for (webhook, stays) in [
             (value!({}), false),
             (value!(null), false),

@@ -26,12 +26,12 @@ const MAX_REQUEST: u64 = 3 * 1024 * 1024;
 /// The expressions of the old definition, which can use all features of this server. New expressions can only use those
 /// that the previous version has as well.
 #[derive(Default)]
-pub(super) struct Existing {
+pub(super) struct ExistingExpressions {
     rules: HashSet<String>,
     messages: HashSet<String>,
 }
 
-impl Existing {
+impl ExistingExpressions {
     pub(super) fn of(definition: &Definition<'_, '_>) -> Self {
         let mut existing = Self::default();
         for schema in definition.schemas() {
@@ -58,7 +58,7 @@ pub(super) struct Subject<'a> {
     /// The same schema as a tree of nodes.
     pub(super) structural: &'a Arc<Structural>,
     pub(super) rules: &'a open_api::Rules,
-    pub(super) existing: &'a Existing,
+    pub(super) existing: &'a ExistingExpressions,
     /// True if the schema has other errors: expressions above them are not compiled.
     pub(super) has_errors: bool,
     /// True if the schema did not change: a single expression may keep its cost.
@@ -308,7 +308,7 @@ mod tests {
         schema.make_at(&["properties"]).insert("x", x);
         let structural = Structural::parse(&schema, &Interner::new()).unwrap();
         let rules = open_api::Rules { valid_types: true, atomic_sets: true, map_keys: true };
-        let existing = Existing::default();
+        let existing = ExistingExpressions::default();
         let mut errors = FieldErrors::new();
         let path = FieldPath::new("s");
         let handle = FieldRef::located(&schema, &path);
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_and_their_costs() {
+    fn validates_expressions_and_their_costs() {
         let rule = |rule: &str| value!([{"rule": rule}]);
         let of = |kind: &str, rules: Value| {
             let mut schema = value!({"type": kind});

@@ -8,7 +8,7 @@ use binnacle_fields::apiextensions::v1::{
 };
 use binnacle_meta::FieldErrors;
 
-use super::expressions::Existing;
+use super::expressions::ExistingExpressions;
 use super::list_types::{items_of_maps_and_sets, non_atomic_item};
 use super::open_api::{Rules, TYPES};
 use super::webhook::{self, Leniency};
@@ -22,7 +22,7 @@ pub(super) struct RequiredChecks<'a> {
     pub(super) structural: bool,
     /// True if defaults may not have members that their schema does not specify.
     pub(super) pruned_defaults: bool,
-    pub(super) existing: Existing,
+    pub(super) existing: ExistingExpressions,
     pub(super) leniency: Leniency,
     pub(super) old: Option<FieldRef<'a, 'a, Definition>>,
 }
@@ -35,7 +35,7 @@ impl<'a> RequiredChecks<'a> {
                 schemas: true,
                 structural: true,
                 pruned_defaults: true,
-                existing: Existing::default(),
+                existing: ExistingExpressions::default(),
                 leniency: Leniency { unknown_versions: false, any_bundle: true },
                 old: None,
             };
@@ -55,7 +55,7 @@ impl<'a> RequiredChecks<'a> {
             schemas: has_all_schemas(&internal),
             structural: internal.schemas().all(version_schema::is_structural),
             pruned_defaults: !internal.schemas().any(version_schema::has_unpruned_defaults),
-            existing: Existing::of(&internal),
+            existing: ExistingExpressions::of(&internal),
             leniency: Leniency {
                 unknown_versions: webhook::lacks_known_version(conversion),
                 any_bundle: !is_established(old) || webhook::has_invalid_bundle(conversion),

@@ -288,7 +288,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn rules() {
+    fn validates_structural_schemas() {
         for (schema, want) in [
             (value!({"type": "object", "properties": {"a": {"x-kubernetes-int-or-string": true}}}), vec![]),
             (
@@ -353,7 +353,7 @@ mod tests {
 
     /// In Go, pointers are set even if they lead to an empty text or false.
     #[test]
-    fn metadata_with_empty_members() {
+    fn distinguishes_empty_from_unset_metadata_members() {
         for (member, value, is_allowed) in [
             ("x-kubernetes-list-type", value!(""), false),
             ("x-kubernetes-map-type", value!(""), false),

@@ -59,13 +59,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_is_compared_byte_by_byte() {
+    fn compares_data_byte_by_byte() {
         let message = crate::tables::kind("apps", "v1", "ControllerRevision").expect("it is in the tables");
         let read = |data: &str| {
             let text = format!(r#"{{"data":{data},"revision":1}}"#);
             decode::json(text.as_bytes(), message, &Limits::default()).expect("every case is JSON").value
         };
-        let situation = crate::testing::situation("default");
+        let ctx = crate::testing::ctx("default");
         for (old, new, allowed) in [
             (r#"{"a":1,"b":2}"#, r#"{"a":1,"b":2}"#, true),
             (r#"{"a": 1}"#, r#"{"a": 1}"#, true),
@@ -74,7 +74,7 @@ mod tests {
             (r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#, false),
             (r#"{"a":1}"#, r#"{"a":2}"#, false),
         ] {
-            let errors = ControllerRevision.validate_update(&situation, &read(new), &read(old));
+            let errors = ControllerRevision.validate_update(&ctx, &read(new), &read(old));
             assert_eq!(errors.is_empty(), allowed, "{old} {new}: {errors:?}");
         }
         for (data, why) in [
@@ -84,7 +84,7 @@ mod tests {
             (r#"1"#, Some("data must be a valid JSON object")),
             ("null", Some("data is mandatory")),
         ] {
-            let errors = ControllerRevision.validate(&situation, &read(data));
+            let errors = ControllerRevision.validate(&ctx, &read(data));
             assert_eq!(errors.len(), usize::from(why.is_some()), "{data}: {errors:?}");
             assert!(errors.iter().all(|error| error.to_string().ends_with(why.unwrap_or_default())), "{errors:?}");
         }

@@ -187,12 +187,12 @@ mod tests {
     use super::*;
     use binnacle_schema::value;
 
-    static SITUATION: LazyLock<StrategyContext<'static>> = LazyLock::new(|| crate::testing::situation("default"));
+    static CTX: LazyLock<StrategyContext<'static>> = LazyLock::new(|| crate::testing::ctx("default"));
 
     #[test]
-    fn template_generations() {
+    fn counts_template_generations() {
         let mut created = value!({"spec": {"template": {"spec": {}}}});
-        DaemonSet.prepare_for_create(&SITUATION, &mut created);
+        DaemonSet.prepare_for_create(&CTX, &mut created);
         let object = |generation: i64, template_generation: &str, spec: Value| {
             value!({
                 "metadata": {
@@ -212,7 +212,7 @@ mod tests {
             (value!({"spec": (spec("a", 0))}), object(3, "2", spec("a", 0))),
         ] {
             let mut object_ = new;
-            DaemonSet.prepare_for_update(&SITUATION, &mut object_, &object(3, "2", spec("a", 0)));
+            DaemonSet.prepare_for_update(&CTX, &mut object_, &object(3, "2", spec("a", 0)));
             assert_eq!(object_, want);
         }
     }

@@ -188,7 +188,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn strategy_defaults() {
+    fn sets_strategy_defaults() {
         for (given, want) in [
             (
                 value!({}),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn generations() {
+    fn increments_generation_if_spec_or_annotations_change() {
         let old = value!({"metadata": {"generation": 1i64, "annotations": {"a": "b"}}, "spec": {"replicas": 1i64}});
         for (new, want) in [
             (value!({"metadata": {"annotations": {"a": "b"}}, "spec": {"replicas": 1i64}}), 1),
@@ -216,7 +216,7 @@ mod tests {
             (value!({"metadata": {"annotations": {"a": "b"}}, "spec": {"replicas": 2i64}}), 2),
         ] {
             let mut object = new;
-            Deployment.prepare_for_update(&crate::testing::situation("default"), &mut object, &old);
+            Deployment.prepare_for_update(&crate::testing::ctx("default"), &mut object, &old);
             assert_eq!(object.int_at(&["metadata", "generation"]), Some(want));
         }
     }

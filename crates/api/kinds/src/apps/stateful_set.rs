@@ -15,12 +15,12 @@ use binnacle_validation::names;
 
 use crate::Features;
 use crate::core::persistent_volume_claim::set_claim_defaults;
-use crate::gated::{Gated, drop_disabled};
+use crate::gated::{GatedFields, drop_disabled};
 use crate::pod_spec::{set_template_defaults, warnings};
 use crate::workload::{prepare_create, prepare_subresource, prepare_update, template_warnings, validate_subresource};
 use crate::{Strategy, StrategyContext};
 
-const GATED: &[Gated<v1::StatefulSet>] = &[Gated {
+const GATED: &[GatedFields<v1::StatefulSet>] = &[GatedFields {
     feature: "MaxUnavailableStatefulSet",
     fields: &[route![
         v1::StatefulSet::SPEC,
@@ -123,7 +123,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn defaults() {
+    fn sets_defaults_of_update_strategy_and_claims() {
         for (given, want) in [
             (value!({}), value!({"type": "RollingUpdate", "rollingUpdate": {"partition": 0i64}})),
             (value!({"type": "RollingUpdate"}), value!({"type": "RollingUpdate"})),

@@ -10,13 +10,13 @@ use binnacle_schema::Value;
 
 use super::validation;
 use crate::conversion::autoscaling::{default_metric, drop_round_trip_annotations};
-use crate::gated::{Gated, drop_disabled};
+use crate::gated::{GatedFields, drop_disabled};
 use crate::workload::validation::not_negative;
 use crate::{Strategy, StrategyContext};
 
 pub(crate) struct HorizontalPodAutoscaler;
 
-const GATED: &[Gated<v2::HorizontalPodAutoscaler>] = &[Gated {
+const GATED: &[GatedFields<v2::HorizontalPodAutoscaler>] = &[GatedFields {
     feature: "HPAConfigurableTolerance",
     fields: &[
         route![v2::HorizontalPodAutoscaler::SPEC, Spec::BEHAVIOR, Behavior::SCALE_DOWN, Rules::TOLERANCE],

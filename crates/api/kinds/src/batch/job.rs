@@ -184,7 +184,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn counts() {
+    fn sets_defaults_of_counts() {
         for (given, completions, parallelism, backoff) in [
             (value!({}), Some(1), 1, 6),
             (value!({"completions": 3i64}), Some(3), 1, 6),
@@ -200,12 +200,12 @@ mod tests {
     }
 
     #[test]
-    fn selectors() {
+    fn generates_selector_and_labels() {
         let mut object = value!({
             "metadata": {"name": "j", "uid": "u"},
             "spec": {"template": {"metadata": {"labels": {"job-name": "mine"}}}}
         });
-        Job.prepare_for_create(&crate::testing::situation("default"), &mut object);
+        Job.prepare_for_create(&crate::testing::ctx("default"), &mut object);
         assert_eq!(object.at(&["metadata", "labels"]), object.at(&["spec", "template", "metadata", "labels"]));
         assert_eq!(
             object.get("spec"),

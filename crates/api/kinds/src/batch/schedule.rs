@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn schedules() {
+    fn validates_schedules() {
         for good in [
             "* * * * *",
             "*/5 0-12/2 1,15 jan-MAR mon",

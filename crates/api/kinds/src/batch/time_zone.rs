@@ -43,7 +43,7 @@ mod tests {
     use binnacle_meta::FieldPath;
 
     #[test]
-    fn names() {
+    fn validates_time_zone_names() {
         for (name, want) in [
             ("Europe/Berlin", vec![]),
             ("UTC", vec![]),

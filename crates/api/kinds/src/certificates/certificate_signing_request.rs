@@ -126,16 +126,16 @@ mod tests {
 
     const CONDITIONS: &[&str] = &["status", "conditions"];
 
-    static SITUATION: LazyLock<StrategyContext<'static>> = LazyLock::new(|| crate::testing::situation(""));
+    static CTX: LazyLock<StrategyContext<'static>> = LazyLock::new(|| crate::testing::ctx(""));
 
     #[test]
-    fn approval_changes_conditions_only() {
+    fn approval_changes_only_conditions() {
         let old = value!({"spec": {"signerName": "s"}, "status": {"certificate": "x"}});
         let mut new = value!({
             "spec": {"signerName": "t"},
             "status": {"certificate": "y", "conditions": [{"type": "Approved", "status": "True"}]}
         });
-        CertificateSigningRequest.prepare_for_subresource("approval", &SITUATION, &mut new, &old);
+        CertificateSigningRequest.prepare_for_subresource("approval", &CTX, &mut new, &old);
         let want = value!({"spec": {"signerName": "s"}, "status": {"certificate": "x", "conditions": [{
             "type": "Approved", "status": "True",
             "lastUpdateTime": "1970-01-01T00:00:00Z", "lastTransitionTime": "1970-01-01T00:00:00Z"
@@ -144,14 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn signers_do_not_touch_the_decision() {
+    fn status_update_keeps_approval_conditions() {
         let approved = value!({"type": "Approved", "status": "True", "reason": "r", "lastUpdateTime": "2026-01-01T00:00:00Z",
             "lastTransitionTime": "2026-01-01T00:00:00Z"});
         let old = value!({"spec": {}, "status": {"conditions": [approved]}});
         let mut new = value!({"spec": {}, "status": {"certificate": "y", "conditions": [
             {"type": "Approved", "status": "True", "reason": "changed"}
         ]}});
-        CertificateSigningRequest.prepare_for_subresource("status", &SITUATION, &mut new, &old);
+        CertificateSigningRequest.prepare_for_subresource("status", &CTX, &mut new, &old);
         assert_eq!(new.at(CONDITIONS), old.at(CONDITIONS));
         assert_eq!(new.str_at(&["status", "certificate"]), "y");
     }

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts() {
+    fn parses_pem_blocks() {
         for (text, want) in [
             ("", vec![]),
             ("noise\n-----BEGIN A-----\naGk=\n-----END A-----\n", vec![("A", false, "hi")]),

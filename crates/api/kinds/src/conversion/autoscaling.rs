@@ -407,9 +407,9 @@ fn annotate_list(
     }
 }
 
-fn annotate(autoscaler: &mut FieldMut<v1::HorizontalPodAutoscaler>, name: &'static str, what: &Value) {
+fn annotate(autoscaler: &mut FieldMut<v1::HorizontalPodAutoscaler>, name: &'static str, value: &Value) {
     let mut metadata = autoscaler.entry(v1::HorizontalPodAutoscaler::METADATA);
-    metadata.map_entry(ObjectMeta::ANNOTATIONS).insert(name, json::to_string(what));
+    metadata.map_entry(ObjectMeta::ANNOTATIONS).insert(name, json::to_string(value));
 }
 
 /// Members in the internal struct and in v2.

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_found() {
+    fn finds_message_types() {
         assert!(matches!(reference(), Ty::Message(_)));
         assert!(matches!(selector(), Ty::Message(_)));
     }

@@ -24,7 +24,7 @@ fn check(from: (&str, &str, &str, &str), to: (&str, &str, &str, &str)) {
 }
 
 #[test]
-fn events() {
+fn converts_events() {
     check(
         (
             "events.k8s.io",
@@ -49,7 +49,7 @@ fn events() {
 
 /// Fields that v1beta1 gives once apply to all versions in v1, and absent fields get the defaults of v1beta1.
 #[test]
-fn definitions_of_old() {
+fn converts_v1beta1_definitions() {
     let (convert, back) =
         conversion("apiextensions.k8s.io", "v1beta1", "CustomResourceDefinition").expect("conversion");
     let old = |members: &str| object("apiextensions.k8s.io", "v1beta1", "CustomResourceDefinition", members);
@@ -88,7 +88,7 @@ fn definitions_of_old() {
 }
 
 #[test]
-fn autoscaler_of_utilization() {
+fn converts_cpu_utilization_to_metrics() {
     check(
         (
             "autoscaling",
@@ -108,7 +108,7 @@ fn autoscaler_of_utilization() {
 
 /// Fields of v2 that v1 lacks are converted to annotations and back.
 #[test]
-fn autoscaler_annotations() {
+fn keeps_v2_autoscaler_fields_in_annotations() {
     let (to_v2, from_v2) = conversion("autoscaling", "v1", "HorizontalPodAutoscaler").expect("conversion");
     let original = object(
         "autoscaling",
@@ -158,7 +158,7 @@ fn autoscaler_annotations() {
 }
 
 #[test]
-fn unreadable_annotations_are_dropped() {
+fn drops_unreadable_annotations() {
     let (to_v2, _) = conversion("autoscaling", "v1", "HorizontalPodAutoscaler").expect("conversion");
     for (annotation, text) in [
         ("metrics", "nonsense"),
@@ -187,7 +187,7 @@ fn unreadable_annotations_are_dropped() {
 }
 
 #[test]
-fn resource_claims() {
+fn converts_resource_claims() {
     check(
         (
             "resource.k8s.io",
@@ -211,7 +211,7 @@ fn resource_claims() {
 }
 
 #[test]
-fn resource_slices() {
+fn converts_resource_slices() {
     check(
         (
             "resource.k8s.io",
@@ -232,7 +232,7 @@ fn resource_slices() {
 
 /// Versions whose conversion only changes `apiVersion` have the same fields.
 #[test]
-fn renamed_versions_are_alike() {
+fn renamed_versions_have_equal_fields() {
     let mut renamed = 0;
     for c in CONVERSIONS {
         let mut object = Value::default();
@@ -274,7 +274,7 @@ fn inner(ty: &Ty) -> Option<&Message> {
 
 /// Every version of a described resource is converted to the stored version.
 #[test]
-fn described_versions_are_converted() {
+fn converts_every_described_version_to_storage_version() {
     let described = binnacle_resources::all();
     for d in described {
         let Some(storage) = &d.storage else { continue };
@@ -298,7 +298,7 @@ fn described_versions_are_converted() {
 
 /// Each version of a stored kind in the tables can be read.
 #[test]
-fn removed_versions_are_read() {
+fn converts_every_removed_version() {
     let described: Vec<_> = binnacle_resources::all().collect();
     let mut seen = 0;
     for kind in tables::kinds() {
@@ -320,12 +320,12 @@ fn removed_versions_are_read() {
         assert_eq!(object.str_at(&["apiVersion"]), format!("{}/{}", kind.group, kind.version), "{name:?}");
         seen += 1;
     }
-    assert!(seen > removed::CONVERSIONS.len(), "{seen}");
+    assert!(seen > removed_versions::CONVERSIONS.len(), "{seen}");
 }
 
 /// The defaults of old versions of workloads, where they are not those of `apps/v1`.
 #[test]
-fn old_workloads_have_defaults_of_their_own() {
+fn sets_defaults_of_old_workload_versions() {
     let template = r#""template":{"metadata":{"labels":{"a":"b"}}}"#;
     let labelled = r#""metadata":{"labels":{"a":"b"}}"#;
     let selector = r#""selector":{"matchLabels":{"a":"b"}}"#;
@@ -384,7 +384,7 @@ fn old_workloads_have_defaults_of_their_own() {
 
 /// Fields of versions that are not served any more, and their form in the stored version.
 #[test]
-fn removed_versions_say_the_same() {
+fn converts_fields_of_removed_versions() {
     const PDB: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
     let rollback = r#""metadata":{"annotations":{"deprecated.deployment.rollback.to":"3"}},"spec":{"progressDeadlineSeconds":5,"revisionHistoryLimit":6,"strategy":{"type":"Recreate"}}"#;
     let rollback_to = r#""spec":{"progressDeadlineSeconds":5,"revisionHistoryLimit":6,"strategy":{"type":"Recreate"},
@@ -465,7 +465,7 @@ fn removed_versions_say_the_same() {
 
 /// Absent fields of a removed version get the defaults of that version.
 #[test]
-fn defaults_of_removed_versions() {
+fn sets_defaults_of_removed_versions() {
     let group = "admissionregistration.k8s.io";
     for (kind, more) in
         [("ValidatingWebhookConfiguration", ""), ("MutatingWebhookConfiguration", r#","reinvocationPolicy":"Never""#)]

@@ -7,15 +7,15 @@ use binnacle_schema::Value;
 use binnacle_validation::checks;
 
 use super::strategy_name;
-use crate::gated::{Gated, drop_disabled};
+use crate::gated::{GatedFields, drop_disabled};
 use crate::{Strategy, StrategyContext};
 
 pub(crate) struct Lease;
 
 /// Gated fields of coordinated leader election. Each is kept on its own if the old object has it.
-const GATED: &[Gated<v1::Lease>] = &[
-    Gated { feature: "CoordinatedLeaderElection", fields: &[route![v1::Lease::SPEC, Spec::STRATEGY]] },
-    Gated { feature: "CoordinatedLeaderElection", fields: &[route![v1::Lease::SPEC, Spec::PREFERRED_HOLDER]] },
+const GATED: &[GatedFields<v1::Lease>] = &[
+    GatedFields { feature: "CoordinatedLeaderElection", fields: &[route![v1::Lease::SPEC, Spec::STRATEGY]] },
+    GatedFields { feature: "CoordinatedLeaderElection", fields: &[route![v1::Lease::SPEC, Spec::PREFERRED_HOLDER]] },
 ];
 
 impl Strategy for Lease {

@@ -181,8 +181,8 @@ mod tests {
     use super::*;
     use binnacle_schema::value;
 
-    fn situation(api_version: &str) -> StrategyContext<'_> {
-        StrategyContext { api_version, ..crate::testing::situation("ns") }
+    fn ctx(api_version: &str) -> StrategyContext<'_> {
+        StrategyContext { api_version, ..crate::testing::ctx("ns") }
     }
 
     fn texts(errors: &FieldErrors) -> Vec<String> {
@@ -198,10 +198,10 @@ mod tests {
     }
 
     #[test]
-    fn create() {
-        assert_eq!(texts(&Event.validate(&situation("events.k8s.io/v1"), &strict())), [""; 0]);
+    fn validates_new_events() {
+        assert_eq!(texts(&Event.validate(&ctx("events.k8s.io/v1"), &strict())), [""; 0]);
         let old = value!({"metadata": {"name": "e", "namespace": "ns"}, "involvedObject": {"namespace": "ns"}});
-        assert_eq!(texts(&Event.validate(&situation("v1"), &old)), [""; 0]);
+        assert_eq!(texts(&Event.validate(&ctx("v1"), &old)), [""; 0]);
         for (name, value, version, want) in [
             (
                 "series",
@@ -228,12 +228,12 @@ mod tests {
         ] {
             let mut object = strict();
             object.make_object().insert(name, value);
-            assert_eq!(texts(&Event.validate(&situation(version), &object)), [want], "{name}");
+            assert_eq!(texts(&Event.validate(&ctx(version), &object)), [want], "{name}");
         }
     }
 
     #[test]
-    fn change() {
+    fn validates_event_updates() {
         for (name, value, want) in [
             ("series", value!({"count": 2i64, "lastObservedTime": "2026-01-01T00:00:00Z"}), vec![]),
             ("eventTime", value!("2026-01-01T00:00:00.000001Z"), vec![]),
@@ -243,11 +243,7 @@ mod tests {
         ] {
             let mut object = strict();
             object.make_object().insert(name, value);
-            assert_eq!(
-                texts(&Event.validate_update(&situation("events.k8s.io/v1"), &object, &strict())),
-                want,
-                "{name}"
-            );
+            assert_eq!(texts(&Event.validate_update(&ctx("events.k8s.io/v1"), &object, &strict())), want, "{name}");
         }
     }
 }

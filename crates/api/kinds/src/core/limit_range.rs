@@ -74,7 +74,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn container_defaults() {
+    fn sets_container_defaults() {
         let mut object = value!({"spec": {"limits": [
             {"type": "Container", "max": {"cpu": "2", "memory": "1Gi"}, "default": {"cpu": "1"}, "min": {"storage": "1"}},
             {"type": "Pod", "max": {"cpu": "100u"}}

@@ -124,11 +124,11 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn create() {
+    fn prepares_new_namespaces() {
         let mut object =
             value!({"metadata": {"name": "a"}, "spec": {"finalizers": ["x/y"]}, "status": {"phase": "Terminating"}});
         Namespace.set_defaults("v1", &mut object);
-        Namespace.prepare_for_create(&crate::testing::situation(""), &mut object);
+        Namespace.prepare_for_create(&crate::testing::ctx(""), &mut object);
         assert_eq!(
             object,
             value!({

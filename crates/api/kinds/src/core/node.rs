@@ -10,13 +10,13 @@ use binnacle_schema::Value;
 use binnacle_validation::ip;
 use binnacle_validation::pod_resources as resources;
 
-use crate::gated::{Gated, drop_disabled, in_use};
+use crate::gated::{GatedFields, drop_disabled, in_use};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(super) struct Node;
 
-const GATED: &[Gated<v1::Node>] =
-    &[Gated { feature: "NodeDeclaredFeatures", fields: &[route![v1::Node::STATUS, Status::DECLARED_FEATURES]] }];
+const GATED: &[GatedFields<v1::Node>] =
+    &[GatedFields { feature: "NodeDeclaredFeatures", fields: &[route![v1::Node::STATUS, Status::DECLARED_FEATURES]] }];
 
 const CONFIG_SOURCE: Route<v1::Node> = route![v1::Node::SPEC, Spec::CONFIG_SOURCE];
 const CONFIG_STATUS: Route<v1::Node> = route![v1::Node::STATUS, Status::CONFIG];
@@ -124,7 +124,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn defaults() {
+    fn sets_node_defaults() {
         for (given, want) in [
             (
                 value!({"status": {"capacity": {"cpu": "1500u"}}}),

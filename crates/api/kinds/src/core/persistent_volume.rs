@@ -135,7 +135,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn phase_changes_are_dated() {
+    fn sets_time_of_phase_transitions() {
         let t = "2020-01-01T00:00:00Z";
         let status = |phase: &str, time: Option<&str>| {
             let mut status = value!({"phase": phase});
@@ -144,7 +144,7 @@ mod tests {
             }
             value!({"status": status, "spec": {}})
         };
-        let ctx = StrategyContext { now: 60, ..crate::testing::situation("") };
+        let ctx = StrategyContext { now: 60, ..crate::testing::ctx("") };
         for (old, new, want) in [
             (status("Pending", Some(t)), status("Pending", None), Some(t)),
             (status("Pending", None), status("Pending", None), None),

@@ -138,7 +138,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn data_sources() {
+    fn normalizes_data_sources() {
         let claim = value!({"kind": "PersistentVolumeClaim", "name": "a"});
         let other = value!({"apiGroup": "x", "kind": "Y", "name": "a"});
         let elsewhere = value!({"kind": "PersistentVolumeClaim", "name": "a", "namespace": "n"});

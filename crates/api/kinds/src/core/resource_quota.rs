@@ -90,7 +90,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn requests_above_limits_are_warned_of() {
+    fn warns_about_requests_above_limits() {
         for (hard, want) in [
             (value!({"requests.cpu": "1", "limits.cpu": "1"}), vec![]),
             (value!({"cpu": "2", "limits.cpu": "1"}), vec!["ResourceQuota cpu (2) should be less than limits.cpu (1)"]),

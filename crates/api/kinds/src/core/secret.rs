@@ -141,7 +141,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn texts_become_data() {
+    fn moves_string_data_to_data() {
         let mut object = value!({"data": {"a": "QQ==", "b": "Qg=="}, "stringData": {"b": "x", "c": ""}});
         Secret.set_defaults("v1", &mut object);
         assert_eq!(object, value!({"data": {"a": "QQ==", "b": "eA==", "c": ""}, "type": "Opaque"}));

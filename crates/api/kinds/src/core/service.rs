@@ -1,6 +1,6 @@
 //! `Service`: an address for a set of pods.
 
-mod allocated;
+mod allocations;
 mod type_change;
 mod validation;
 
@@ -46,14 +46,14 @@ impl Strategy for Service {
     /// Completes services that were written before addresses and families became lists.
     fn complete_stored(&self, object: &mut Value) -> bool {
         let mut service = FieldMut::root(object);
-        let completed = allocated::complete_addresses(&mut service);
+        let completed = allocations::complete_addresses(&mut service);
         type_change::drop_internal_policy(&mut service) || completed
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         let mut service = FieldMut::root(object);
         service.remove(v1::Service::STATUS);
-        allocated::fill_cluster_ips(&mut service);
+        allocations::fill_cluster_ips(&mut service);
         type_change::drop_internal_policy(&mut service);
     }
 
@@ -61,8 +61,8 @@ impl Strategy for Service {
         let (mut service, old) = (FieldMut::root(object), FieldRef::root(old));
         service.keep(old, v1::Service::STATUS);
         // Fields that the client omits count as unchanged when a new type drops dependent fields.
-        allocated::keep_allocated(&mut service, old);
-        allocated::agree_on_cluster_ips(&mut service, old);
+        allocations::keep_allocated(&mut service, old);
+        allocations::agree_on_cluster_ips(&mut service, old);
         type_change::drop_dependent_fields(&mut service, old);
         type_change::drop_internal_policy(&mut service);
     }
@@ -146,7 +146,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn defaults() {
+    fn sets_service_defaults() {
         for (given, want) in [
             (
                 value!({"ports": [{"port": 80i64}, {"port": 81i64, "targetPort": "web", "protocol": "UDP"}], "sessionAffinityConfig": {}}),

@@ -272,15 +272,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mandatory_schemas_are_fixed() {
+    fn rejects_changed_mandatory_schemas() {
         for (name, spec, valid) in [
             ("exempt", mandatory_spec("exempt").unwrap_or_default(), true),
             ("catch-all", mandatory_spec("catch-all").unwrap_or_default(), true),
             ("catch-all", mandatory_spec("exempt").unwrap_or_default(), false),
         ] {
             let schema = value!({"metadata": {"name": name}, "spec": spec});
-            let situation = crate::testing::situation("");
-            assert_eq!(FlowSchema.validate(&situation, &schema).is_empty(), valid, "{name}");
+            let ctx = crate::testing::ctx("");
+            assert_eq!(FlowSchema.validate(&ctx, &schema).is_empty(), valid, "{name}");
         }
     }
 }

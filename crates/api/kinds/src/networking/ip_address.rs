@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names() {
+    fn accepts_only_canonical_addresses_as_names() {
         for (name, want) in [
             ("10.0.0.1", vec![]),
             ("10.0.0.01", vec!["must not have leading 0s"]),

@@ -39,7 +39,7 @@ impl Strategy for NetworkPolicy {
     }
 
     fn validate(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        spec_rules(FieldRef::root(object), &Known { any_label_value: false, ranges: Legacy::of(ctx.features) })
+        spec_rules(FieldRef::root(object), &Leniency { any_label_value: false, ranges: Legacy::of(ctx.features) })
     }
 
     fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
@@ -51,7 +51,7 @@ impl Strategy for NetworkPolicy {
             ranges.extend(block.at(IPBlock::EXCEPT).strs());
         });
         let ranges = Legacy::of(ctx.features).knowing(ranges);
-        spec_rules(FieldRef::root(object), &Known { any_label_value, ranges })
+        spec_rules(FieldRef::root(object), &Leniency { any_label_value, ranges })
     }
 
     fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
@@ -68,7 +68,7 @@ impl Strategy for NetworkPolicy {
 }
 
 /// Invalid values of the old object, which an update may keep.
-struct Known<'a> {
+struct Leniency<'a> {
     any_label_value: bool,
     ranges: Legacy<'a>,
 }
@@ -86,13 +86,13 @@ fn default_protocol(mut port: FieldMut<Port>) {
     port.default_nil(Port::PROTOCOL, "TCP");
 }
 
-fn spec_rules(policy: FieldRef<v1::NetworkPolicy>, known: &Known<'_>) -> FieldErrors {
+fn spec_rules(policy: FieldRef<v1::NetworkPolicy>, leniency: &Leniency<'_>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let spec = policy.at(v1::NetworkPolicy::SPEC);
     let selector = spec.at(Spec::POD_SELECTOR);
-    selectors::validate(selector, known.any_label_value, &mut errors);
-    rules(spec.at(Spec::INGRESS), (IngressRule::PORTS, IngressRule::FROM), known, &mut errors);
-    rules(spec.at(Spec::EGRESS), (EgressRule::PORTS, EgressRule::TO), known, &mut errors);
+    selectors::validate(selector, leniency.any_label_value, &mut errors);
+    rules(spec.at(Spec::INGRESS), (IngressRule::PORTS, IngressRule::FROM), leniency, &mut errors);
+    rules(spec.at(Spec::EGRESS), (EgressRule::PORTS, EgressRule::TO), leniency, &mut errors);
     let types = spec.at(Spec::POLICY_TYPES);
     if types.len() > 2 {
         errors.push(types.invalid("may not specify more than two policyTypes"));
@@ -108,7 +108,7 @@ fn spec_rules(policy: FieldRef<v1::NetworkPolicy>, known: &Known<'_>) -> FieldEr
 fn rules<R>(
     rules: FieldRef<List<R>>,
     (ports, peers): (Field<R, List<Port>>, Field<R, List<Peer>>),
-    known: &Known<'_>,
+    leniency: &Leniency<'_>,
     errors: &mut FieldErrors,
 ) {
     for rule in errors.while_room(rules.items()) {
@@ -116,7 +116,7 @@ fn rules<R>(
             validate_port(port, errors);
         }
         for peer in errors.while_room(rule.at(peers).items()) {
-            validate_peer(peer, known, errors);
+            validate_peer(peer, leniency, errors);
         }
     }
 }
@@ -149,19 +149,19 @@ fn validate_port(port: FieldRef<Port>, errors: &mut FieldErrors) {
     }
 }
 
-fn validate_peer(peer: FieldRef<Peer>, known: &Known<'_>, errors: &mut FieldErrors) {
+fn validate_peer(peer: FieldRef<Peer>, leniency: &Leniency<'_>, errors: &mut FieldErrors) {
     let mut peers = 0;
     for field in [Peer::POD_SELECTOR, Peer::NAMESPACE_SELECTOR] {
         let selector = peer.at(field);
         if selector.is_set() {
             peers += 1;
-            selectors::validate(selector, known.any_label_value, errors);
+            selectors::validate(selector, leniency.any_label_value, errors);
         }
     }
     let block = peer.at(Peer::IP_BLOCK);
     if block.is_set() {
         peers += 1;
-        validate_ip_block(block, &known.ranges, errors);
+        validate_ip_block(block, &leniency.ranges, errors);
     }
     if peers == 0 {
         errors.push(peer.required("must specify a peer"));
@@ -170,16 +170,16 @@ fn validate_peer(peer: FieldRef<Peer>, known: &Known<'_>, errors: &mut FieldErro
     }
 }
 
-fn validate_ip_block(block: FieldRef<IPBlock>, known: &Legacy<'_>, errors: &mut FieldErrors) {
+fn validate_ip_block(block: FieldRef<IPBlock>, leniency: &Legacy<'_>, errors: &mut FieldErrors) {
     let range = block.at(IPBlock::CIDR);
     if range.is_empty() {
         errors.push(range.required(""));
         return;
     }
-    ip::legacy_cidr(&range, range.str(), known, errors);
+    ip::legacy_cidr(&range, range.str(), leniency, errors);
     let Some(range) = ip::parse_cidr(range.str()) else { return };
     for except in errors.while_room(block.at(IPBlock::EXCEPT).items()) {
-        ip::legacy_cidr(&except, except.str(), known, errors);
+        ip::legacy_cidr(&except, except.str(), leniency, errors);
         let Some(part) = ip::parse_cidr(except.str()) else { continue };
         if !range.contains(part.masked()) || range.prefix >= part.prefix {
             errors.push(except.invalid("must be a strict subset of `cidr`"));

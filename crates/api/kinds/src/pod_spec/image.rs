@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn policies() {
+    fn recognizes_latest_images() {
         let digest = format!("nginx@sha256:{}", "a".repeat(64));
         let tagged_digest = format!("nginx:latest@sha256:{}", "a".repeat(64));
         let id = "a".repeat(64);

@@ -59,32 +59,32 @@ pub(crate) fn of_claim_spec(spec: FieldRef<PersistentVolumeClaimSpec>) -> Vec<St
 
 fn of(holder: FieldRef<PodTemplateSpec>, is_template: bool) -> Vec<String> {
     let spec = holder.at(PodTemplateSpec::SPEC);
-    let look = Look { spec, metadata: holder.at(PodTemplateSpec::METADATA) };
+    let subject = Subject { spec, metadata: holder.at(PodTemplateSpec::METADATA) };
     let mut warnings = Vec::new();
-    look.node_labels(&mut warnings);
-    look.annotations(&mut warnings);
-    look.volumes(&mut warnings);
+    subject.node_labels(&mut warnings);
+    subject.annotations(&mut warnings);
+    subject.volumes(&mut warnings);
     warnings.extend(paths::overlaps(spec.at(PodSpec::VOLUMES)));
-    look.repetitions(&mut warnings);
-    look.containers(is_template, &mut warnings);
+    subject.repetitions(&mut warnings);
+    subject.containers(is_template, &mut warnings);
     ports::warnings(spec, &mut warnings);
     let grace = spec.at(PodSpec::TERMINATION_GRACE_PERIOD_SECONDS);
     if grace.int_or_zero() < 0 {
         let at = grace.path();
         warnings.push(format!("{at}: must be >= 0; negative values are invalid and will be treated as 1"));
     }
-    look.affinity(&mut warnings);
-    look.addresses(&mut warnings);
+    subject.affinity(&mut warnings);
+    subject.addresses(&mut warnings);
     warnings
 }
 
 /// The pod or template that is checked.
-struct Look<'a> {
+struct Subject<'a> {
     spec: FieldRef<'a, 'a, PodSpec>,
     metadata: FieldRef<'a, 'a, ObjectMeta>,
 }
 
-impl Look<'_> {
+impl Subject<'_> {
     fn annotation(&self, name: &str) -> Option<&str> {
         self.metadata.at(ObjectMeta::ANNOTATIONS).key(name).get_str()
     }
@@ -284,7 +284,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn pods() {
+    fn warns_about_deprecated_and_invalid_pod_fields() {
         let labels = value!({"matchLabels": {"a": "b"}});
         for (spec, want) in [
             (
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_of_templates() {
+    fn warns_about_deprecated_template_annotations() {
         let template = value!({
             "metadata": {"annotations": {
                 "security.alpha.kubernetes.io/sysctls": "", "seccomp.security.alpha.kubernetes.io/pod": "x",

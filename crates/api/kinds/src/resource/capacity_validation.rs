@@ -106,7 +106,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn policies() {
+    fn validates_request_policies() {
         for (policy, want) in [
             (value!({}), vec![]),
             (

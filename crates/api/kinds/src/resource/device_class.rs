@@ -8,14 +8,14 @@ use binnacle_validation::{names, resource_names};
 
 use super::claim_validation::{CONFIG_MAX, configuration, selectors};
 use super::names::bounded;
-use crate::gated::{Gated, drop_disabled};
+use crate::gated::{GatedFields, drop_disabled};
 use crate::prepare::{count_generation, semantically_equal, start_generation};
 use crate::{Features, MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct DeviceClass;
 
-const GATED: &[Gated<Class>] =
-    &[Gated { feature: "DRAExtendedResource", fields: &[route![Class::SPEC, Spec::EXTENDED_RESOURCE_NAME]] }];
+const GATED: &[GatedFields<Class>] =
+    &[GatedFields { feature: "DRAExtendedResource", fields: &[route![Class::SPEC, Spec::EXTENDED_RESOURCE_NAME]] }];
 
 impl Strategy for DeviceClass {
     /// A bad prefix shows in the generated name, where it is reported.

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uids() {
+    fn validates_uids() {
         for (text, want) in [
             ("11111111-1111-1111-1111-11111111111a", None),
             ("{11111111-1111-1111-1111-111111111111}", None),

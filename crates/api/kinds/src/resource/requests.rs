@@ -7,7 +7,7 @@ use binnacle_fields::resource::v1beta1;
 use binnacle_fields::{FieldMut, FieldRef, route};
 
 use crate::Features;
-use crate::gated::{Gated, drop_disabled};
+use crate::gated::{GatedFields, drop_disabled};
 
 /// Sets the defaults of the requests of a claim; `version` is the object's version.
 pub(super) fn set_defaults(version: &str, mut spec: FieldMut<Spec>) {
@@ -27,19 +27,19 @@ pub(super) fn set_defaults(version: &str, mut spec: FieldMut<Spec>) {
 }
 
 /// The gated fields of a claim's spec.
-const GATED: &[Gated<Spec>] = &[
-    Gated {
+const GATED: &[GatedFields<Spec>] = &[
+    GatedFields {
         feature: "DRAPrioritizedList",
         fields: &[route![Spec::DEVICES, DeviceClaim::REQUESTS, DeviceRequest::FIRST_AVAILABLE]],
     },
-    Gated {
+    GatedFields {
         feature: "DRADeviceTaints",
         fields: &[
             route![Spec::DEVICES, DeviceClaim::REQUESTS, DeviceRequest::EXACTLY, ExactDeviceRequest::TOLERATIONS],
             route![Spec::DEVICES, DeviceClaim::REQUESTS, DeviceRequest::FIRST_AVAILABLE, DeviceSubRequest::TOLERATIONS],
         ],
     },
-    Gated {
+    GatedFields {
         feature: "DRAConsumableCapacity",
         fields: &[
             route![Spec::DEVICES, DeviceClaim::CONSTRAINTS, DeviceConstraint::DISTINCT_ATTRIBUTE],
@@ -68,7 +68,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn defaults() {
+    fn sets_defaults_of_device_requests() {
         for (version, request, want) in [
             (
                 "v1",

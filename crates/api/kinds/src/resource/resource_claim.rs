@@ -12,7 +12,7 @@ use binnacle_schema::Value;
 
 use super::{claim_validation, requests, status_validation};
 use crate::checks::immutable_struct;
-use crate::gated::{Gated, drop_disabled};
+use crate::gated::{GatedFields, drop_disabled};
 use crate::prepare::keep_metadata;
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
@@ -31,9 +31,9 @@ macro_rules! share {
 }
 
 /// The gated fields of the status.
-const STATUS: &[Gated<Claim>] = &[
-    Gated { feature: "DRAResourceClaimDeviceStatus", fields: &[route![Claim::STATUS, Status::DEVICES]] },
-    Gated {
+const STATUS: &[GatedFields<Claim>] = &[
+    GatedFields { feature: "DRAResourceClaimDeviceStatus", fields: &[route![Claim::STATUS, Status::DEVICES]] },
+    GatedFields {
         feature: "DRAConsumableCapacity",
         fields: &[
             share!(SHARE_ID),
@@ -41,7 +41,7 @@ const STATUS: &[Gated<Claim>] = &[
             route![Claim::STATUS, Status::DEVICES, AllocatedDeviceStatus::SHARE_ID],
         ],
     },
-    Gated {
+    GatedFields {
         feature: "DRADeviceBindingConditions",
         fields: &[share!(BINDING_CONDITIONS), share!(BINDING_FAILURE_CONDITIONS)],
     },
@@ -132,7 +132,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn reports_on_deallocated_devices_are_dropped() {
+    fn drops_status_of_deallocated_devices() {
         let device = |name: &'static str| value!({"driver": "d", "pool": "p", "device": name});
         let [a, b, c] = ["a", "b", "c"].map(device);
         let allocated = |results: Vec<Value>| value!({"devices": {"results": results}});

@@ -10,7 +10,7 @@ use binnacle_meta::FieldErrors;
 use binnacle_schema::{Object, Value};
 
 use super::{date_taint, slice_validation};
-use crate::gated::{Gated, drop_disabled};
+use crate::gated::{GatedFields, drop_disabled};
 use crate::prepare::{count_generation, start_generation};
 use crate::{Strategy, StrategyContext};
 
@@ -20,9 +20,9 @@ macro_rules! device {
     ($($field:expr),*) => { route![Slice::SPEC, Spec::DEVICES, $($field),*] };
 }
 
-const GATED: &[Gated<Slice>] = &[
-    Gated { feature: "DRADeviceTaints", fields: &[device![Device::TAINTS]] },
-    Gated {
+const GATED: &[GatedFields<Slice>] = &[
+    GatedFields { feature: "DRADeviceTaints", fields: &[device![Device::TAINTS]] },
+    GatedFields {
         feature: "DRAPartitionableDevices",
         fields: &[
             route![Slice::SPEC, Spec::SHARED_COUNTERS],
@@ -34,17 +34,20 @@ const GATED: &[Gated<Slice>] = &[
         ],
     },
     // Binding conditions are reported in the status of claims, so they need both features.
-    Gated { feature: "DRADeviceBindingConditions", fields: BINDING },
-    Gated { feature: "DRAResourceClaimDeviceStatus", fields: BINDING },
-    Gated {
+    GatedFields { feature: "DRADeviceBindingConditions", fields: BINDING },
+    GatedFields { feature: "DRAResourceClaimDeviceStatus", fields: BINDING },
+    GatedFields {
         feature: "DRAConsumableCapacity",
         fields: &[
             device![Device::ALLOW_MULTIPLE_ALLOCATIONS],
             device![Device::CAPACITY, DeviceCapacity::REQUEST_POLICY],
         ],
     },
-    Gated { feature: "DRANodeAllocatableResources", fields: &[device![Device::NODE_ALLOCATABLE_RESOURCE_MAPPINGS]] },
-    Gated {
+    GatedFields {
+        feature: "DRANodeAllocatableResources",
+        fields: &[device![Device::NODE_ALLOCATABLE_RESOURCE_MAPPINGS]],
+    },
+    GatedFields {
         feature: "DRAListTypeAttributes",
         fields: &[
             device![Device::ATTRIBUTES, DeviceAttribute::BOOLS],

@@ -108,8 +108,8 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn status() {
-        let ctx = crate::testing::situation("ns");
+    fn validates_resource_claim_statuses() {
+        let ctx = crate::testing::ctx("ns");
         let old = value!({"spec": {"resourceClaims": [{"name": "a"}]}});
         for (statuses, want) in [
             (value!([{"name": "a", "resourceClaimName": "c"}]), vec![]),

@@ -95,8 +95,8 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn rules() {
-        let ctx = crate::testing::situation("ns");
+    fn validates_workloads() {
+        let ctx = crate::testing::ctx("ns");
         for (spec, want) in [
             (value!({"podGroupTemplates": [{"name": "a", "schedulingPolicy": {"basic": {}}}]}), vec![]),
             (value!({}), vec!["spec.podGroupTemplates: Required value"]),

@@ -9,13 +9,13 @@ use binnacle_validation::checks::one_of;
 use binnacle_validation::repeated;
 
 use crate::checks::immutable;
-use crate::gated::{Gated, drop_disabled};
+use crate::gated::{GatedFields, drop_disabled};
 use crate::prepare::{count_generation, semantically_equal};
 use crate::{Strategy, StrategyContext};
 
 pub(crate) struct CsiDriver;
 
-const GATED: &[Gated<CSIDriver>] = &[Gated {
+const GATED: &[GatedFields<CSIDriver>] = &[GatedFields {
     feature: "VolumeLimitScaling",
     fields: &[route![CSIDriver::SPEC, Spec::PREVENT_POD_SCHEDULING_IF_MISSING]],
 }];

@@ -61,7 +61,7 @@ pub(crate) enum Step {
 
 /// A way to write a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum PathForm {
     /// `at(&["spec", "replicas"])`.
     Path,
     /// `FieldPath::new("spec").child("replicas")`.
@@ -74,9 +74,9 @@ pub(crate) enum Form {
 
 /// A path and its first line.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundPath {
     pub(crate) line: usize,
-    pub(crate) form: Form,
+    pub(crate) form: PathForm,
     pub(crate) path: Path,
 }
 
@@ -98,7 +98,7 @@ impl fmt::Display for Path {
 }
 
 /// Finds all paths with at least one literal name, outside of test modules.
-pub(crate) fn scan(source: &str) -> Vec<Found> {
+pub(crate) fn scan(source: &str) -> Vec<FoundPath> {
     let source = source.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let text = blank(source);
     let mut found = Vec::new();
@@ -117,14 +117,14 @@ pub(crate) fn scan(source: &str) -> Vec<Found> {
             b'(' | b'[' => {
                 let mut push = |form, path: Vec<Step>| {
                     if path.iter().any(|step| matches!(step, Step::Name(_))) {
-                        found.push(Found { line, form, path: Path(path) });
+                        found.push(FoundPath { line, form, path: Path(path) });
                     }
                 };
                 let (name, method) = called(&text[..at]);
                 if at >= chained && is_link(&text[..at], name, method) {
                     let (path, end) = chain(&text, at - link_length(&text[..at], name));
                     chained = end;
-                    push(Form::Chain, path);
+                    push(PathForm::Chain, path);
                 }
                 for (form, path) in of_bracket(&text, at, name, method) {
                     push(form, path);
@@ -138,29 +138,29 @@ pub(crate) fn scan(source: &str) -> Vec<Found> {
 }
 
 /// Returns the paths of the call or list at a bracket, except for chains.
-fn of_bracket(text: &str, at: usize, name: &str, method: bool) -> Vec<(Form, Vec<Step>)> {
+fn of_bracket(text: &str, at: usize, name: &str, method: bool) -> Vec<(PathForm, Vec<Step>)> {
     let arguments = arguments(text, at);
     let list = |argument: &str| Some(steps(argument.strip_prefix("&[")?.strip_suffix(']')?));
     if text[at..].starts_with('[') {
         let begins = arguments.first().and_then(|first| literal(first)).is_some_and(|name| BEGINNINGS.contains(&name));
         return if text[..at].ends_with("fields: &") {
-            arguments.iter().filter_map(|argument| Some((Form::List, list(argument)?))).collect()
+            arguments.iter().filter_map(|argument| Some((PathForm::List, list(argument)?))).collect()
         } else if begins && text[..at].ends_with('&') {
-            vec![(Form::List, steps(&text[at + 1..close(text, at)]))]
+            vec![(PathForm::List, steps(&text[at + 1..close(text, at)]))]
         } else {
             Vec::new()
         };
     }
     let mut found = Vec::new();
     if METHODS.contains(&name) && method || WRAPPERS.contains(&name) {
-        found.extend(arguments.iter().find_map(|argument| list(argument)).map(|path| (Form::Path, path)));
+        found.extend(arguments.iter().find_map(|argument| list(argument)).map(|path| (PathForm::Path, path)));
     }
     let member = match method {
         true => arguments.first().filter(|_| MEMBER_METHODS.contains(&name)),
         false => arguments.get(1).filter(|_| MEMBER_FUNCTIONS.contains(&name)),
     };
     let name = member.and_then(|argument| literal(argument));
-    found.extend(name.map(|name| (Form::Member, vec![Step::Name(name.to_owned())])));
+    found.extend(name.map(|name| (PathForm::Member, vec![Step::Name(name.to_owned())])));
     found
 }
 
@@ -324,7 +324,7 @@ fn raw_string(text: &[u8]) -> usize {
 }
 
 #[test]
-fn paths_are_found_in_all_their_forms() {
+fn finds_every_form_of_path() {
     for (source, want) in [
         (r#"v.str_at(&["spec", "x"])"#, vec!["1 Path spec.x", "1 List spec.x"]),
         (r#"const A: &[&[&str]] = &[&["status", "x"], &["y"]];"#, vec!["1 List status.x"]),

@@ -38,12 +38,12 @@ impl Messages {
     }
 
     /// Returns true if the path leads through some message.
-    pub(crate) fn lead(&self, path: &Path) -> bool {
+    pub(crate) fn resolves(&self, path: &Path) -> bool {
         let mut places: Vec<FieldPosition> = self.0.iter().copied().map(FieldPosition::Message).collect();
         for step in &path.0 {
             let mut next = HashMap::new();
             for place in places {
-                for ty in go(place, step) {
+                for ty in follow(place, step) {
                     next.insert(std::ptr::from_ref(ty), ty);
                 }
             }
@@ -65,7 +65,7 @@ fn referred(ty: &'static Ty) -> Option<&'static Message> {
 }
 
 /// Returns the types that a step may lead to.
-fn go(place: FieldPosition, step: &Step) -> Vec<&'static Ty> {
+fn follow(place: FieldPosition, step: &Step) -> Vec<&'static Ty> {
     let ty = match place {
         FieldPosition::Message(message) => return members(message, step),
         FieldPosition::Type(ty) => ty,
@@ -94,7 +94,7 @@ fn members(message: &'static Message, step: &Step) -> Vec<&'static Ty> {
 }
 
 #[test]
-fn only_paths_of_the_tables_lead_somewhere() {
+fn resolves_only_paths_in_field_tables() {
     let name = |name: &str| Step::Name(name.to_owned());
     let spec = |rest: &[Step]| Path([&[name("spec")], rest].concat());
     let (apps, all) = (Messages::of_group("apps").unwrap(), Messages::all());
@@ -116,7 +116,7 @@ fn only_paths_of_the_tables_lead_somewhere() {
             true,
         ),
     ] {
-        assert_eq!((apps.lead(&path), all.lead(&path)), (in_apps, anywhere), "{path}");
+        assert_eq!((apps.resolves(&path), all.resolves(&path)), (in_apps, anywhere), "{path}");
     }
     assert!(Messages::of_group("app").is_none());
 }

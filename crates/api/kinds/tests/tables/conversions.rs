@@ -19,7 +19,7 @@ const LOSSY: [&str; 6] = [
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn filled_objects_come_back_from_the_stored_version() {
+fn filled_objects_survive_conversion_to_storage_version() {
     let folder = shared("reference/roundtrip");
     let (mut seen, mut problems) = (0, Vec::new());
     for (name, document) in documents(&folder) {

@@ -23,7 +23,7 @@ const TYPES: [&str; 10] = [
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn definitions_follow_from_the_tables() {
+fn openapi_definitions_match_field_tables() {
     // Served documents have enums; the specifications of all versions have none.
     for (folder, enums) in [("v3", true), ("all-v3", false)] {
         let folder = shared("reference/openapi").join(folder);

@@ -11,15 +11,15 @@ use binnacle_test_requirements::shared;
 use serde_json::Value;
 
 /// A JSON value that keeps the order of members.
-enum Ordered {
-    Object(Vec<(String, Ordered)>),
-    List(Vec<Ordered>),
+enum OrderedValue {
+    Object(Vec<(String, OrderedValue)>),
+    List(Vec<OrderedValue>),
     Scalar(Value),
 }
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn fixtures_have_the_tables_fields_in_order() {
+fn fixtures_have_fields_in_table_order() {
     let folder = shared("reference/roundtrip");
     let mut paths: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
@@ -29,7 +29,7 @@ fn fixtures_have_the_tables_fields_in_order() {
     for path in &paths {
         let name = path.file_stem().unwrap().to_str().unwrap();
         let text = fs::read_to_string(path).unwrap();
-        let Ordered::Object(object) = serde_json::from_str(&text).unwrap() else { panic!("{name} is no object") };
+        let OrderedValue::Object(object) = serde_json::from_str(&text).unwrap() else { panic!("{name} is no object") };
         // `apps.v1.Deployment`: a watch event has no type of its own.
         let (api_version, kind) = name.rsplit_once('.').unwrap();
         let (group, version) = api_version.rsplit_once('.').unwrap();
@@ -42,7 +42,7 @@ fn fixtures_have_the_tables_fields_in_order() {
     assert!(problems.is_empty(), "{} of {} fixtures:\n{}", problems.len(), paths.len(), problems.join("\n"));
 }
 
-fn walk(path: &str, message: &Message, object: &[(String, Ordered)], problems: &mut Vec<String>) {
+fn walk(path: &str, message: &Message, object: &[(String, OrderedValue)], problems: &mut Vec<String>) {
     let mut last = 0;
     for (name, value) in object {
         let path = format!("{path}.{name}");
@@ -53,7 +53,7 @@ fn walk(path: &str, message: &Message, object: &[(String, Ordered)], problems: &
                     problems.push(format!("{path}: stands behind {} in {}", message.fields[last].name, message.name));
                 }
                 last = last.max(index);
-                let null = matches!(value, Ordered::Scalar(Value::Null));
+                let null = matches!(value, OrderedValue::Scalar(Value::Null));
                 let always_null = match field.presence {
                     Presence::OmitZero | Presence::Optional => false,
                     Presence::AlwaysNull => true,
@@ -75,8 +75,8 @@ fn walk(path: &str, message: &Message, object: &[(String, Ordered)], problems: &
     }
 }
 
-fn walk_ty(path: &str, ty: &Ty, value: &Ordered, problems: &mut Vec<String>) {
-    use Ordered::{List, Object, Scalar};
+fn walk_ty(path: &str, ty: &Ty, value: &OrderedValue, problems: &mut Vec<String>) {
+    use OrderedValue::{List, Object, Scalar};
     let fits = match (ty, value) {
         (Ty::Message(message), Object(object)) => {
             walk(path, message, object, problems);
@@ -128,7 +128,7 @@ fn walk_ty(path: &str, ty: &Ty, value: &Ordered, problems: &mut Vec<String>) {
     }
 }
 
-impl<'de> serde::Deserialize<'de> for Ordered {
+impl<'de> serde::Deserialize<'de> for OrderedValue {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(OrderedVisitor)
     }
@@ -137,49 +137,49 @@ impl<'de> serde::Deserialize<'de> for Ordered {
 struct OrderedVisitor;
 
 impl<'de> serde::de::Visitor<'de> for OrderedVisitor {
-    type Value = Ordered;
+    type Value = OrderedValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JSON")
     }
 
-    fn visit_unit<E>(self) -> Result<Ordered, E> {
-        Ok(Ordered::Scalar(Value::Null))
+    fn visit_unit<E>(self) -> Result<OrderedValue, E> {
+        Ok(OrderedValue::Scalar(Value::Null))
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Ordered, E> {
-        Ok(Ordered::Scalar(value.into()))
+    fn visit_bool<E>(self, value: bool) -> Result<OrderedValue, E> {
+        Ok(OrderedValue::Scalar(value.into()))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Ordered, E> {
-        Ok(Ordered::Scalar(value.into()))
+    fn visit_i64<E>(self, value: i64) -> Result<OrderedValue, E> {
+        Ok(OrderedValue::Scalar(value.into()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Ordered, E> {
-        Ok(Ordered::Scalar(value.into()))
+    fn visit_u64<E>(self, value: u64) -> Result<OrderedValue, E> {
+        Ok(OrderedValue::Scalar(value.into()))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Ordered, E> {
-        Ok(Ordered::Scalar(value.into()))
+    fn visit_f64<E>(self, value: f64) -> Result<OrderedValue, E> {
+        Ok(OrderedValue::Scalar(value.into()))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Ordered, E> {
-        Ok(Ordered::Scalar(value.into()))
+    fn visit_str<E>(self, value: &str) -> Result<OrderedValue, E> {
+        Ok(OrderedValue::Scalar(value.into()))
     }
 
-    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut items: A) -> Result<Ordered, A::Error> {
+    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut items: A) -> Result<OrderedValue, A::Error> {
         let mut out = Vec::new();
         while let Some(item) = items.next_element()? {
             out.push(item);
         }
-        Ok(Ordered::List(out))
+        Ok(OrderedValue::List(out))
     }
 
-    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut members: A) -> Result<Ordered, A::Error> {
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut members: A) -> Result<OrderedValue, A::Error> {
         let mut out = Vec::new();
         while let Some(member) = members.next_entry()? {
             out.push(member);
         }
-        Ok(Ordered::Object(out))
+        Ok(OrderedValue::Object(out))
     }
 }

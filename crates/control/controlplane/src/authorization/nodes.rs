@@ -13,16 +13,16 @@ use binnacle_schema::Value;
 use tokio::task::JoinSet;
 
 use crate::bootstrap_roles;
-use binnacle_controllers::{Handler, Informer};
+use binnacle_controllers::{EventHandler, Informer};
 
-struct OneKind {
+struct GraphHandler {
     kind: GraphKind,
     graph: Arc<NodeGraph>,
 }
 
-impl Handler for OneKind {
-    fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
-        self.graph.retain(self.kind, there);
+impl EventHandler for GraphHandler {
+    fn retain(&self, exists: &dyn Fn(&str, &str) -> bool) {
+        self.graph.retain(self.kind, exists);
     }
 
     fn put(&self, object: Value) {
@@ -43,7 +43,7 @@ pub fn follow_nodes(graph: &Arc<NodeGraph>, resources: &Catalog, tasks: &mut Joi
             graph.ready.part();
             continue;
         };
-        let informer = Informer::new(resource.clone(), OneKind { kind, graph: graph.clone() });
+        let informer = Informer::new(resource.clone(), GraphHandler { kind, graph: graph.clone() });
         let (graph, shutdown) = (graph.clone(), shutdown.clone());
         tasks.spawn(async move {
             tokio::select! {

@@ -10,7 +10,7 @@ use binnacle_schema::Value;
 use futures::future::try_join_all;
 use tokio::task::JoinSet;
 
-use binnacle_controllers::{Handler, Informer};
+use binnacle_controllers::{EventHandler, Informer};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -19,17 +19,17 @@ pub struct RolesFeed {
     index: Arc<RbacIndex>,
     resources: Catalog,
     /// Weak: the tasks own the informers. Informers hold resources, and these hold the authorizer.
-    informers: OnceLock<Vec<Weak<Informer<OneKind>>>>,
+    informers: OnceLock<Vec<Weak<Informer<RbacHandler>>>>,
 }
 
-struct OneKind {
+struct RbacHandler {
     kind: RbacKind,
     index: Arc<RbacIndex>,
 }
 
-impl Handler for OneKind {
-    fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
-        self.index.retain(self.kind, there);
+impl EventHandler for RbacHandler {
+    fn retain(&self, exists: &dyn Fn(&str, &str) -> bool) {
+        self.index.retain(self.kind, exists);
     }
 
     fn put(&self, object: Value) {
@@ -57,7 +57,7 @@ impl RolesFeed {
         let resource = |kind: RbacKind| Some((kind, self.resources.find(GROUP, "v1", kind.plural())?));
         let served = RbacKind::ALL.into_iter().filter_map(resource);
         let informers: Vec<_> = served
-            .map(|(kind, resource)| Informer::new(resource.clone(), OneKind { kind, index: self.index.clone() }))
+            .map(|(kind, resource)| Informer::new(resource.clone(), RbacHandler { kind, index: self.index.clone() }))
             .collect();
         if informers.len() < RbacKind::ALL.len() {
             tracing::warn!("{GROUP}/v1 is not served: there are no roles and bindings");

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_was_closed_stays_closed() {
+    async fn copies_subjects_of_restricted_binding() {
         let resources = binnacle_test_cluster::resources();
         let bindings = Objects::new(&resources, super::super::GROUP, "v1", "clusterrolebindings").unwrap();
         let found = async |name| bindings.get("", name).await.unwrap().unwrap();

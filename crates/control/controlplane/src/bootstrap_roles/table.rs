@@ -27,16 +27,16 @@ pub(super) struct Table {
 pub(super) fn parse(features: &Features) -> Result<Table, Status> {
     let mut table = Table::default();
     // A rule belongs to the role before it.
-    let (mut cluster, mut left_out) = (true, false);
+    let (mut cluster, mut is_role_skipped) = (true, false);
     for line in TEXT.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let unreadable = || Status::internal(format!("the table of bootstrap roles has the line {line:?}"));
         let (gates, words): (Vec<&str>, Vec<&str>) = line.split_whitespace().partition(|word| word.starts_with(GATES));
-        let there = gates.iter().all(|gates| is_there(&gates[GATES.len()..], features));
+        let enabled = gates.iter().all(|gates| is_enabled(&gates[GATES.len()..], features));
         let is_rule = line.starts_with(' ');
         if !is_rule {
-            left_out = !there;
+            is_role_skipped = !enabled;
         }
-        if left_out || !there {
+        if is_role_skipped || !enabled {
             continue;
         }
         match words[..] {
@@ -69,7 +69,7 @@ pub(super) fn parse(features: &Features) -> Result<Table, Status> {
 }
 
 /// Returns true if the features of a line are on, and those with `!` off.
-fn is_there(gates: &str, features: &Features) -> bool {
+fn is_enabled(gates: &str, features: &Features) -> bool {
     gates.split(',').all(|gate| match gate.strip_prefix('!') {
         Some(gate) => !features.enabled(gate),
         None => features.enabled(gate),

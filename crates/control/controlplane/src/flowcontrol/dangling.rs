@@ -17,7 +17,7 @@ use binnacle_schema::{Message, Value, decode, value};
 use tokio::sync::watch;
 
 use super::{GROUP, LEVELS, SCHEMAS, VERSION};
-use crate::work::Work;
+use crate::context::ControllerContext;
 use binnacle_controllers::ChangeWatcher;
 use binnacle_controllers::Objects;
 use binnacle_controllers::{RETRY_FIRST, RETRY_LAST};
@@ -25,13 +25,17 @@ use binnacle_controllers::{RETRY_FIRST, RETRY_LAST};
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 
 /// Checks all schemas whenever a schema or a level changes: there are few of both.
-pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutdown) -> BoxFuture<'static, ()> {
+pub(crate) fn maintain_conditions(
+    ctx: Arc<ControllerContext>,
+    done: watch::Sender<bool>,
+    shutdown: Shutdown,
+) -> BoxFuture<'static, ()> {
     Box::pin(async move {
-        let find = |plural| work.resources.require(GROUP, VERSION, plural);
+        let find = |plural| ctx.resources.require(GROUP, VERSION, plural);
         let (Ok(schemas), Ok(levels)) = (find(SCHEMAS), find(LEVELS)) else { return };
         let (mut schemas, mut levels) = (ChangeWatcher::all(&schemas), ChangeWatcher::all(&levels));
         let mut retry: Option<Duration> = None;
-        let queue = work.config.queues.queue("priority_and_fairness_config_queue");
+        let queue = ctx.config.queues.queue("priority_and_fairness_config_queue");
         loop {
             tokio::select! {
                 _ = schemas.changed() => {}
@@ -40,9 +44,9 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
                 () = shutdown.fired() => return,
             }
             let item = queue.add().begin();
-            let refreshed = refresh(&work.resources).await;
+            let outcome = update_conditions(&ctx.resources).await;
             drop(item);
-            retry = match refreshed {
+            retry = match outcome {
                 Ok(()) => {
                     done.send_replace(true);
                     None
@@ -57,7 +61,7 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
     })
 }
 
-async fn refresh(resources: &Catalog) -> Result<(), Status> {
+async fn update_conditions(resources: &Catalog) -> Result<(), Status> {
     let schemas = Objects::new(resources, GROUP, VERSION, SCHEMAS)?;
     let levels = Objects::new(resources, GROUP, VERSION, LEVELS)?;
     let levels = levels.list_as("", Match::Any).await?;
@@ -66,33 +70,35 @@ async fn refresh(resources: &Catalog) -> Result<(), Status> {
         let schema = FieldRef::<FlowSchema>::root(&schema);
         let level = schema.at(FlowSchema::SPEC).at(FlowSchemaSpec::PRIORITY_LEVEL_CONFIGURATION).detached();
         let level = level.at(PriorityLevelConfigurationReference::NAME).str();
-        let (status, reason, says) = if levels.contains(level) {
+        let (status, reason, suffix) = if levels.contains(level) {
             ("False", "Found", "and it exists")
         } else {
             ("True", "NotFound", "but there is no such object")
         };
         let quoted = binnacle_meta::go_quote(level);
-        let message = format!("This FlowSchema references the PriorityLevelConfiguration object named {quoted} {says}");
-        let told = schema.at(FlowSchema::STATUS).at(FlowSchemaStatus::CONDITIONS).values().any(|condition| {
+        let message =
+            format!("This FlowSchema references the PriorityLevelConfiguration object named {quoted} {suffix}");
+        let is_current = schema.at(FlowSchema::STATUS).at(FlowSchemaStatus::CONDITIONS).values().any(|condition| {
             let is = |field, text: &str| condition.at(field).str() == text;
             is(Condition::TYPE, "Dangling")
                 && is(Condition::STATUS, status)
                 && is(Condition::REASON, reason)
                 && is(Condition::MESSAGE, &message)
         });
-        if !told {
+        if !is_current {
             let condition = value!({
                 "type": "Dangling", "status": status, "lastTransitionTime": (rfc3339(SystemTime::now())),
                 "reason": reason, "message": message
             });
-            tell(schemas.resource(), schema.at(FlowSchema::METADATA).at(ObjectMeta::NAME).str(), condition).await?;
+            apply_condition(schemas.resource(), schema.at(FlowSchema::METADATA).at(ObjectMeta::NAME).str(), condition)
+                .await?;
         }
     }
     Ok(())
 }
 
 /// Applies the condition, and no condition of other managers.
-async fn tell(resource: &Resource, name: &str, condition: Value) -> Result<(), Status> {
+async fn apply_condition(resource: &Resource, name: &str, condition: Value) -> Result<(), Status> {
     let context = Context::internal("");
     let config = value!({
         "apiVersion": (resource.api_version()), "kind": (resource.description.kind.clone()),
@@ -111,7 +117,7 @@ async fn tell(resource: &Resource, name: &str, condition: Value) -> Result<(), S
     let options = UpdateOptions { subresource: "status".into(), ..UpdateOptions::default() };
     let mut change = |live: Option<&Value>| {
         let live = live.ok_or_else(|| Status::not_found(&resource.group_resource(), name))?;
-        let request = Apply { update, force: true, versions: &OneVersion(resource) };
+        let request = Apply { update, force: true, versions: &SingleVersion(resource) };
         let applied = apply(&request, Some(live), &config).map_err(Status::internal)?;
         decode::value(applied.object, &resource.message).map(|decoded| decoded.value.into()).map_err(Status::internal)
     };
@@ -123,9 +129,9 @@ async fn tell(resource: &Resource, name: &str, condition: Value) -> Result<(), S
 }
 
 /// Flow schemas are served in the version that is stored and in no other.
-struct OneVersion<'a>(&'a Resource);
+struct SingleVersion<'a>(&'a Resource);
 
-impl Versions for OneVersion<'_> {
+impl Versions for SingleVersion<'_> {
     fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)> {
         let (group, version) = api_version.split_once('/')?;
         let message = self.0.collection.kinds().kind(group, version, "FlowSchema")?;

@@ -244,7 +244,7 @@ mod tests {
     /// The objects equal those of kube-apiserver.
     #[test]
     #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-    fn as_recorded() {
+    fn defaults_match_recorded_objects() {
         let recorded = |file: &str| {
             let text = std::fs::read(shared("reference/bootstrap").join(file)).unwrap();
             let list = binnacle_schema::json::parse(&text, &binnacle_schema::Limits::default()).unwrap();

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_leads() {
+    fn elects_oldest_emulated_version() {
         let (early, late) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z");
         let all = [
             candidate("new", "1.36.0", "1.36.0", early, OLDEST_EMULATION),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_say_how() {
+    fn newest_candidates_determine_strategy() {
         let at = "2026-01-01T00:00:00Z";
         let [old, new, other] = [("a", "1.35.0", "x/y"), ("b", "1.36.0", OLDEST_EMULATION), ("c", "1.36.0", "x/z")]
             .map(|(name, version, strategy)| candidate(name, version, version, at, strategy));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_there() {
+    fn detects_expired_and_unresponsive_candidates() {
         let at = |seconds| MicroTime::from_unix(seconds, 0);
         let with = |pinged: Option<i64>, renewed: Option<i64>| Candidate {
             pinged: pinged.map(at),

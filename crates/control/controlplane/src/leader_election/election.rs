@@ -35,61 +35,61 @@ impl Election<'_> {
         if !is_needed(&candidates, lease.as_ref(), now).map_err(failed)? {
             return Ok(());
         }
-        if self.ask(&candidates, now).await? {
+        if self.ping(&candidates, now).await? {
             return Ok(());
         }
-        let there: Vec<Candidate> = candidates
+        let responsive: Vec<Candidate> = candidates
             .into_iter()
             .filter(|candidate| candidate.renewed.is_some_and(|renewed| holds(renewed, ELECTION, now)))
             .collect();
-        if there.is_empty() {
+        if responsive.is_empty() {
             return Err(Status::internal("no available candidates"));
         }
-        let strategy = strategy(&there).map_err(failed)?;
+        let strategy = strategy(&responsive).map_err(failed)?;
         // With another strategy, another program elects the leader.
-        let elected = (strategy == OLDEST_EMULATION).then(|| best(&there)).flatten();
+        let elected = (strategy == OLDEST_EMULATION).then(|| best(&responsive)).flatten();
         if strategy == OLDEST_EMULATION && elected.is_none() {
             return Err(Status::internal("should not happen, could not find suitable electee"));
         }
-        self.write(strategy, elected.map(|candidate| candidate.name.as_str())).await
+        self.write_lease(strategy, elected.map(|candidate| candidate.name.as_str())).await
     }
 
     /// Pings candidates that have not renewed for a while. Returns true while a response is awaited.
-    async fn ask(&self, candidates: &[Candidate], now: MicroTime) -> Result<bool, Status> {
-        let mut waits = false;
+    async fn ping(&self, candidates: &[Candidate], now: MicroTime) -> Result<bool, Status> {
+        let mut is_pending = false;
         for candidate in candidates {
-            let asked = candidate.pinged.is_some_and(|pinged| holds(pinged, ELECTION, now));
-            if asked && !candidate.has_answered() {
-                waits = true;
+            let is_ping_pending = candidate.pinged.is_some_and(|pinged| holds(pinged, ELECTION, now));
+            if is_ping_pending && !candidate.has_answered() {
+                is_pending = true;
                 continue;
             }
             if candidate.renewed.is_some_and(|renewed| holds(renewed, ELECTION, now)) {
                 continue;
             }
             // A candidate that was pinged and has never answered is not pinged again.
-            if candidate.pinged.is_none() || (!asked && candidate.has_answered()) {
+            if candidate.pinged.is_none() || (!is_ping_pending && candidate.has_answered()) {
                 let ping = |object: &mut Value| {
                     let mut candidate = FieldMut::<LeaseCandidate>::root(object);
                     candidate.entry(LeaseCandidate::SPEC).set(LeaseCandidateSpec::PING_TIME, now.to_string());
                 };
                 self.candidates.update(self.namespace, &candidate.name, "", ping).await?;
-                waits = true;
+                is_pending = true;
             }
         }
-        Ok(waits)
+        Ok(is_pending)
     }
 
-    async fn write(&self, strategy: &str, elected: Option<&str>) -> Result<(), Status> {
+    async fn write_lease(&self, strategy: &str, elected: Option<&str>) -> Result<(), Status> {
         let (namespace, lease) = (self.namespace, self.lease);
-        let mut made = value!({"metadata": {"name": lease, "namespace": namespace}});
-        let mut spec = FieldMut::<Lease>::root(&mut made).into_entry(Lease::SPEC);
+        let mut lease_object = value!({"metadata": {"name": lease, "namespace": namespace}});
+        let mut spec = FieldMut::<Lease>::root(&mut lease_object).into_entry(Lease::SPEC);
         spec.set(LeaseSpec::STRATEGY, strategy);
         spec.set(LeaseSpec::LEASE_DURATION_SECONDS, LEASE_SECONDS);
         spec.set(LeaseSpec::RENEW_TIME, now().to_string());
         if let Some(elected) = elected {
             spec.set(LeaseSpec::HOLDER_IDENTITY, elected);
         }
-        match self.leases.create(namespace, made).await {
+        match self.leases.create(namespace, lease_object).await {
             Ok(_) => {
                 match elected {
                     Some(elected) => tracing::info!("Created lease {namespace}/{lease} for {elected:?}"),
@@ -100,7 +100,7 @@ impl Election<'_> {
             Err(status) if status.is(StatusReason::AlreadyExists) => {}
             Err(status) => return Err(status),
         }
-        self.leases.update(namespace, lease, "", |lease| settle(lease, strategy, elected, now())).await
+        self.leases.update(namespace, lease, "", |lease| assign(lease, strategy, elected, now())).await
     }
 }
 
@@ -134,7 +134,7 @@ fn spec_of(lease: &Value) -> FieldRef<'static, '_, LeaseSpec> {
 }
 
 /// Gives a free lease to the elected candidate; otherwise sets it as the preferred holder.
-fn settle(lease: &mut Value, strategy: &str, elected: Option<&str>, now: MicroTime) {
+fn assign(lease: &mut Value, strategy: &str, elected: Option<&str>, now: MicroTime) {
     let expired = is_expired(lease, now);
     let mut spec = FieldMut::<Lease>::root(lease).into_entry(Lease::SPEC);
     let holder = spec.str(LeaseSpec::HOLDER_IDENTITY).to_owned();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn when_an_election_is_needed() {
+    fn election_is_needed_unless_best_candidate_leads() {
         let (old, new) = (candidate("old", "1.35.0", 100), candidate("new", "1.36.0", 100));
         let both = [old, new];
         for (lease, now, want) in [
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_of_a_lease() {
+    fn assigns_free_lease_or_sets_preferred_holder() {
         for (lease, elected, now, holder, preferred) in [
             (lease("", 0), Some("a"), 1, "a", ""),
             (lease("b", 0), Some("a"), 1, "b", "a"),
@@ -202,7 +202,7 @@ mod tests {
             (lease("b", 0), None, 100, "b", ""),
         ] {
             let mut settled = lease.clone();
-            settle(&mut settled, OLDEST_EMULATION, elected, at(now));
+            assign(&mut settled, OLDEST_EMULATION, elected, at(now));
             let spec = |field| settled.str_at(&["spec", field]);
             assert_eq!((spec("holderIdentity"), spec("preferredHolder")), (holder, preferred), "{lease:?}");
             assert_eq!(spec("strategy"), OLDEST_EMULATION);

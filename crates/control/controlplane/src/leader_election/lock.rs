@@ -36,7 +36,7 @@ impl Lock {
 
     /// Waits until this server holds the lease.
     pub(super) async fn acquire(&mut self) {
-        while !self.holds().await {
+        while !self.try_acquire_or_renew().await {
             // The random part keeps servers from trying at the same time.
             let more = (self.timing.retry_period * 12 / 10).mul_f64(rand::random());
             tokio::time::sleep(self.timing.retry_period + more).await;
@@ -44,11 +44,11 @@ impl Lock {
     }
 
     /// Renews the lease until this has failed for too long.
-    pub(super) async fn keep(&mut self) {
+    pub(super) async fn renew_until_lost(&mut self) {
         let mut renewed = Instant::now();
         while renewed.elapsed() < self.timing.renew_deadline {
             tokio::time::sleep(self.timing.retry_period).await;
-            if self.holds().await {
+            if self.try_acquire_or_renew().await {
                 renewed = Instant::now();
             }
         }
@@ -76,9 +76,9 @@ impl Lock {
         }
     }
 
-    async fn holds(&mut self) -> bool {
+    async fn try_acquire_or_renew(&mut self) -> bool {
         match self.acquire_or_renew().await {
-            Ok(holds) => holds,
+            Ok(is_held) => is_held,
             Err(status) => {
                 tracing::warn!(error = status.message(), "the lease of the leader election was not renewed");
                 false

@@ -25,10 +25,10 @@ fn pod(name: &str, more: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_plain_pod() {
+async fn completes_plain_pod() {
     let server = server().await;
-    let made = server.create("pods", "ns", pod("a", value!({}))).await.unwrap();
-    let spec = made.get("spec").unwrap();
+    let created = server.create("pods", "ns", pod("a", value!({}))).await.unwrap();
+    let spec = created.get("spec").unwrap();
     assert_eq!(spec.str_at(&["serviceAccountName"]), "default");
     assert_eq!(spec.str_at(&["serviceAccount"]), "default");
     assert_eq!(spec.get("imagePullSecrets"), Some(&value!([{"name": "pull"}])));
@@ -66,7 +66,7 @@ async fn a_plain_pod() {
 }
 
 #[tokio::test]
-async fn pods_are_refused() {
+async fn rejects_pods_that_plugins_forbid() {
     let server = server().await;
     let class = value!({"metadata": {"name": "high"}, "value": 1000i64});
     server.create("scheduling.k8s.io/v1/priorityclasses", "", class).await.unwrap();
@@ -86,8 +86,11 @@ async fn pods_are_refused() {
         let probe = server.create("pods", "ns", pod("probe", value!({}))).await.unwrap();
         server.delete("pods", "ns", "probe").await.unwrap();
         if probe.at(&["metadata", "annotations"]).is_some() {
-            let said = probe.str_at(&["metadata", "annotations", "kubernetes.io/limit-ranger"]);
-            assert_eq!(said, "LimitRanger plugin set: memory request for container c; memory limit for container c");
+            let annotation = probe.str_at(&["metadata", "annotations", "kubernetes.io/limit-ranger"]);
+            assert_eq!(
+                annotation,
+                "LimitRanger plugin set: memory request for container c; memory limit for container c"
+            );
             break;
         }
         assert!(Instant::now() < until, "limits are never applied");
@@ -121,7 +124,7 @@ async fn pods_are_refused() {
         let refused = server.create("pods", "ns", pod("a", spec)).await.unwrap_err();
         assert_eq!((refused.code(), refused.message()), (403, format!("pods \"a\" is forbidden: {why}").as_str()));
     }
-    let made = server
+    let created = server
         .create(
             "pods",
             "ns",
@@ -129,13 +132,13 @@ async fn pods_are_refused() {
         )
         .await
         .unwrap();
-    assert_eq!(made.str_at(&["spec", "overhead", "cpu"]), "250m");
-    assert_eq!(made.str_at(&["spec", "nodeSelector", "runtime"]), "vm");
-    assert_eq!(made.int_at(&["spec", "priority"]), Some(1000));
+    assert_eq!(created.str_at(&["spec", "overhead", "cpu"]), "250m");
+    assert_eq!(created.str_at(&["spec", "nodeSelector", "runtime"]), "vm");
+    assert_eq!(created.int_at(&["spec", "priority"]), Some(1000));
 }
 
 #[tokio::test]
-async fn other_kinds_are_completed() {
+async fn completes_nodes_and_claims() {
     let server = server().await;
     let node = server.create("nodes", "", value!({"metadata": {"name": "n"}})).await.unwrap();
     assert_eq!(
@@ -148,9 +151,9 @@ async fn other_kinds_are_completed() {
             "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
         })
     };
-    let made = server.create("persistentvolumeclaims", "ns", claim("a")).await.unwrap();
-    assert_eq!(made.at(&["metadata", "finalizers"]), Some(&value!(["kubernetes.io/pvc-protection"])));
-    assert!(made.at(&["spec", "storageClassName"]).is_none());
+    let created = server.create("persistentvolumeclaims", "ns", claim("a")).await.unwrap();
+    assert_eq!(created.at(&["metadata", "finalizers"]), Some(&value!(["kubernetes.io/pvc-protection"])));
+    assert!(created.at(&["spec", "storageClassName"]).is_none());
     let class = value!({
         "metadata": {"name": "fast", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
         "provisioner": "p.test"
@@ -158,8 +161,8 @@ async fn other_kinds_are_completed() {
     server.create("storage.k8s.io/v1/storageclasses", "", class).await.unwrap();
     let until = Instant::now() + Duration::from_secs(10);
     for i in 0.. {
-        let made = server.create("persistentvolumeclaims", "ns", claim(&format!("b{i}"))).await.unwrap();
-        if made.str_at(&["spec", "storageClassName"]) == "fast" {
+        let created = server.create("persistentvolumeclaims", "ns", claim(&format!("b{i}"))).await.unwrap();
+        if created.str_at(&["spec", "storageClassName"]) == "fast" {
             break;
         }
         assert!(Instant::now() < until, "the default class is never set");
@@ -168,7 +171,7 @@ async fn other_kinds_are_completed() {
 
 /// A delete of jobs without a propagation policy returns one warning about their pods.
 #[tokio::test]
-async fn deleting_a_collection_warns_once() {
+async fn collection_delete_warns_once() {
     let server = server().await;
     let policies = [(None, 1), (Some("Background".into()), 0)];
     for (propagation_policy, warnings) in policies {
@@ -176,8 +179,8 @@ async fn deleting_a_collection_warns_once() {
         let options = DeleteOptions { propagation_policy, ..DeleteOptions::default() };
         let jobs = server.resource("batch/v1/jobs");
         jobs.delete_collection(&context, &ListOptions::default(), &options).await.unwrap();
-        let told = context.notes.warnings().take();
-        assert_eq!(told.len(), warnings, "{told:?}");
-        assert!(told.iter().all(|text| text.starts_with("child pods are preserved by default")));
+        let warnings_returned = context.notes.warnings().take();
+        assert_eq!(warnings_returned.len(), warnings, "{warnings_returned:?}");
+        assert!(warnings_returned.iter().all(|text| text.starts_with("child pods are preserved by default")));
     }
 }

@@ -42,7 +42,7 @@ fn start(server: &Server, config: Config, shutdown: Shutdown) -> Manager {
     Manager::start([vec![plane.namespaces(), services.cidr], then], shutdown)
 }
 
-async fn started() -> Server {
+async fn start_cluster() -> Server {
     let server = Server::new(&config().services);
     let controllers = start(&server, config(), Shutdown::never());
     tokio::time::timeout(Duration::from_secs(20), controllers.done()).await.unwrap();
@@ -51,9 +51,9 @@ async fn started() -> Server {
 
 #[tokio::test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-async fn objects_are_those_of_the_reference() {
+async fn bootstrap_objects_match_kube_apiserver() {
     let folder = shared("reference/bootstrap");
-    let server = started().await;
+    let server = start_cluster().await;
     for (file, path) in [
         ("namespaces", "namespaces"),
         ("servicecidrs", "networking.k8s.io/v1/servicecidrs"),
@@ -81,7 +81,7 @@ async fn objects_are_those_of_the_reference() {
             } else {
                 format!("{}/{}", name("namespace"), name("name"))
             };
-            theirs.insert(known(&path), plain(object.clone()));
+            theirs.insert(portable_path(&path), normalized(object.clone()));
         }
         // Controllers write the status of an object shortly after the object.
         let mut ours = listed(&server, path).await;
@@ -112,14 +112,14 @@ async fn listed(server: &Server, path: &str) -> BTreeMap<String, serde_json::Val
     while let Some(chunk) = page.next_chunk() {
         for entry in chunk {
             let object = resource.collection.decode_entry(&entry).unwrap();
-            objects.insert(known(entry.path()), plain(to_json(&object)));
+            objects.insert(portable_path(entry.path()), normalized(to_json(&object)));
         }
     }
     objects
 }
 
 #[tokio::test]
-async fn two_servers_share_the_endpoints_and_leave_them() {
+async fn servers_join_and_leave_endpoints() {
     let server = Server::new(&config().services);
     let other = Server::over(server.store.clone(), &config().services);
     let (trigger, shutdown) = ShutdownTrigger::new();
@@ -154,7 +154,7 @@ fn to_json(object: &Value) -> serde_json::Value {
 }
 
 /// Removes the parts that differ from start to start.
-fn plain(mut object: serde_json::Value) -> serde_json::Value {
+fn normalized(mut object: serde_json::Value) -> serde_json::Value {
     let members = object.as_object_mut().unwrap();
     if let Some(data) = members.get_mut("data").and_then(serde_json::Value::as_object_mut) {
         data.remove("since");
@@ -183,7 +183,7 @@ fn plain(mut object: serde_json::Value) -> serde_json::Value {
 }
 
 /// Returns the path of an object, without the part that depends on the machine.
-fn known(path: &str) -> String {
+fn portable_path(path: &str) -> String {
     path.split_once("/apiserver-").map_or(path, |(namespace, _)| namespace).to_owned()
 }
 

@@ -10,7 +10,7 @@ use binnacle_services::ServiceConfig;
 use binnacle_test_cluster::Server;
 
 #[tokio::test]
-async fn the_system_namespaces_are_made_and_kept() {
+async fn creates_and_protects_system_namespaces() {
     let server = Server::new(&ServiceConfig::default());
     let (trigger, shutdown) = ShutdownTrigger::new();
     let plane = ControlPlane::new(server.resources.clone(), Config::default());
@@ -36,7 +36,7 @@ async fn the_system_namespaces_are_made_and_kept() {
 }
 
 #[tokio::test]
-async fn objects_need_a_namespace_that_stays() {
+async fn rejects_creation_in_missing_or_terminating_namespaces() {
     let server = Server::new(&ServiceConfig::default());
     let map = || value!({"metadata": {"name": "a"}});
     let refused = server.create("configmaps", "away", map()).await.unwrap_err();

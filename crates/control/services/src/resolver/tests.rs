@@ -5,7 +5,7 @@ use super::*;
 use binnacle_controllers::Objects;
 
 #[test]
-fn cluster_ips() {
+fn resolves_by_cluster_ip() {
     let service = |kind: &str, ip: &str| {
         ServiceSpec::of(&value!({"spec": {
             "type": kind, "clusterIP": ip, "externalName": "far.test", "ports": [{"name": "a", "port": 80i64}, {"port": 443i64}]
@@ -29,20 +29,20 @@ fn cluster_ips() {
 }
 
 #[test]
-fn endpoints_are_ready_and_of_the_first_family() {
+fn chooses_ready_endpoints_of_the_first_family() {
     let slice = |family: &str, port: &str, endpoints: Value| {
         let ports = value!([{"name": port, "port": 8443i64}, {"port": 1i64}, {"name": "unnumbered"}]);
         Slice::of(&value!({"addressType": family, "ports": ports, "endpoints": endpoints}))
     };
     let ready = |address: &str| value!([{"addresses": [address], "conditions": {"ready": true}}]);
-    let silent = value!([{"addresses": ["10.0.0.9", "10.0.0.10"]}]);
+    let without_condition = value!([{"addresses": ["10.0.0.9", "10.0.0.10"]}]);
     let down = value!([{"addresses": ["10.0.0.8"], "conditions": {"ready": false}}]);
     let mixed = value!([{"addresses": ["10.0.0.8"], "conditions": {"ready": false}}, {"addresses": ["10.0.0.7"]}]);
     let v6 = || slice("IPv6", "https", ready("fd00::1"));
     for (slices, want) in [
         (vec![], None),
         (vec![slice("IPv4", "https", ready("10.0.0.1"))], Some("10.0.0.1:8443")),
-        (vec![slice("IPv4", "https", silent)], Some("10.0.0.9:8443")),
+        (vec![slice("IPv4", "https", without_condition)], Some("10.0.0.9:8443")),
         (vec![slice("IPv4", "https", down.clone())], None),
         (vec![slice("IPv4", "https", mixed)], Some("10.0.0.7:8443")),
         (vec![slice("IPv4", "http", ready("10.0.0.1"))], None),
@@ -57,7 +57,7 @@ fn endpoints_are_ready_and_of_the_first_family() {
 
 /// The next caller gets changes, and unchanged endpoints are not listed again.
 #[tokio::test]
-async fn changes_are_seen() {
+async fn resolves_changed_services_and_endpoints() {
     let resources = binnacle_test_cluster::resources();
     let services = binnacle_test_cluster::objects(&resources, "", "services");
     let addresses = |routing| ServiceAddresses::new(resources.clone(), routing, Some(([127, 0, 0, 1], 6443).into()));

@@ -30,10 +30,10 @@ families! {
 
 impl CertificateDurations {
     /// Counts a CertificateSigningRequest whose status has been written, if it has its certificate since then.
-    pub(super) fn issued(&self, request: &Value, old: &Value) {
+    pub(super) fn count_issued(&self, request: &Value, old: &Value) {
         let certificate = |request| FieldRef::<Csr>::root(request).at(Csr::STATUS).at(Status::CERTIFICATE).str();
         let spec = FieldRef::<Csr>::root(old).at(Csr::SPEC).detached();
-        let Some(wanted) = spec.at(Spec::EXPIRATION_SECONDS).int() else { return };
+        let Some(requested_seconds) = spec.at(Spec::EXPIRATION_SECONDS).int() else { return };
         let issued = certificate(request);
         if issued.is_empty() || !certificate(old).is_empty() {
             return;
@@ -42,7 +42,7 @@ impl CertificateDurations {
         let signer = if name.starts_with(OWN_SIGNERS) { name } else { "other" };
         self.requested.with_label_values(&[signer]).inc();
         match seconds_valid(issued) {
-            Some(valid) if is_honored(wanted, valid) => self.honored.with_label_values(&[signer]).inc(),
+            Some(valid) if is_honored(requested_seconds, valid) => self.honored.with_label_values(&[signer]).inc(),
             Some(_) => {}
             None => {
                 let name = metadata(request).at(ObjectMeta::NAME).str();
@@ -62,8 +62,8 @@ fn seconds_valid(encoded: &str) -> Option<i64> {
 }
 
 /// Returns true if a duration is the wanted one but for what signers may add for clocks that differ, and a twentieth.
-fn is_honored(wanted: i64, valid: i64) -> bool {
-    (wanted - valid).abs() < 5 * 60 + wanted / 20
+fn is_honored(requested_seconds: i64, valid: i64) -> bool {
+    (requested_seconds - valid).abs() < 5 * 60 + requested_seconds / 20
 }
 
 #[cfg(test)]
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn certificates_that_are_counted() {
+    fn counts_issued_certificates_with_requested_duration() {
         let request = |signer: &str, seconds: Option<i64>, certificate: &str| {
             let mut request = Value::from(Object::new());
             let spec = request.make_at(&["spec"]);
@@ -104,7 +104,7 @@ mod tests {
         ];
         for (signer, seconds, before, after, label, expected) in cases {
             let durations = CertificateDurations::build().unwrap();
-            durations.issued(&request(signer, seconds, after), &request(signer, seconds, before));
+            durations.count_issued(&request(signer, seconds, after), &request(signer, seconds, before));
             let counted = |of: &IntCounterVec| of.with_label_values(&[label]).get();
             let counts = (counted(&durations.requested), counted(&durations.honored));
             assert_eq!(counts, expected, "{signer} {seconds:?} {} {}", before.len(), after.len());
@@ -112,11 +112,11 @@ mod tests {
     }
 
     #[test]
-    fn durations_that_signers_keep() {
+    fn tolerates_small_deviations_of_duration() {
         let cases =
             [(3600, 3600, true), (3600, 4079, true), (3600, 4080, false), (3600, 3121, true), (600, 86400, false)];
-        for (wanted, valid, honored) in cases {
-            assert_eq!(is_honored(wanted, valid), honored, "{wanted} {valid}");
+        for (requested_seconds, valid, honored) in cases {
+            assert_eq!(is_honored(requested_seconds, valid), honored, "{requested_seconds} {valid}");
         }
     }
 }

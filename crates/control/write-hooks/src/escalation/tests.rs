@@ -14,13 +14,13 @@ use super::{RolesFeed, escalation_hooks};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-struct Rig {
+struct Fixture {
     resources: Catalog,
     _trigger: ShutdownTrigger,
-    _followers: JoinSet<()>,
+    _informers: JoinSet<()>,
 }
 
-impl Rig {
+impl Fixture {
     /// Gives alice the permissions `held` in the namespace `n`.
     async fn new(held: Value) -> Self {
         let feed = OnceLock::new();
@@ -32,12 +32,12 @@ impl Rig {
             HashMap::from(escalation_hooks(feed, &authorizer))
         });
         let (trigger, shutdown) = ShutdownTrigger::new();
-        let mut followers = JoinSet::new();
-        feed.get().unwrap().start(&mut followers, &shutdown);
-        let rig = Self { resources, _trigger: trigger, _followers: followers };
-        rig.create(&masters(), "roles", "n", role("held", held)).await.unwrap();
-        rig.create(&masters(), "rolebindings", "n", binding("held", "Role", "held", "alice")).await.unwrap();
-        rig
+        let mut informers = JoinSet::new();
+        feed.get().unwrap().start(&mut informers, &shutdown);
+        let fixture = Self { resources, _trigger: trigger, _informers: informers };
+        fixture.create(&masters(), "roles", "n", role("held", held)).await.unwrap();
+        fixture.create(&masters(), "rolebindings", "n", binding("held", "Role", "held", "alice")).await.unwrap();
+        fixture
     }
 
     async fn create(&self, user: &User, plural: &str, namespace: &str, mut object: Value) -> Result<(), Status> {
@@ -89,45 +89,46 @@ fn rules(verbs: &[&str], resource: &str) -> Value {
     value!([{"verbs": verbs, "apiGroups": [group], "resources": [resource]}])
 }
 
-fn refused(result: Result<(), Status>) -> (u16, String) {
+fn outcome(result: Result<(), Status>) -> (u16, String) {
     result.map_or_else(|status| (status.code(), status.message().to_owned()), |()| (200, String::new()))
 }
 
 #[tokio::test]
-async fn roles() {
-    let rig = Rig::new(rules(&["get", "list"], "configmaps")).await;
+async fn rejects_roles_with_permissions_not_held() {
+    let fixture = Fixture::new(rules(&["get", "list"], "configmaps")).await;
     let missing = |resource: &str, verbs: &str| {
         format!(
             "user \"alice\" (groups=[\"g\"]) is attempting to grant RBAC permissions not currently \
              held:\n{{APIGroups:[\"\"], Resources:[\"{resource}\"], Verbs:[{verbs}]}}"
         )
     };
-    let more = rig.create(&alice(), "roles", "n", role("more", rules(&["get", "delete"], "configmaps"))).await;
+    let more = fixture.create(&alice(), "roles", "n", role("more", rules(&["get", "delete"], "configmaps"))).await;
     let why = missing("configmaps", "\"delete\"");
-    assert_eq!(refused(more), (403, format!("roles.rbac.authorization.k8s.io \"more\" is forbidden: {why}")));
-    rig.create(&alice(), "roles", "n", role("same", rules(&["get"], "configmaps"))).await.unwrap();
+    assert_eq!(outcome(more), (403, format!("roles.rbac.authorization.k8s.io \"more\" is forbidden: {why}")));
+    fixture.create(&alice(), "roles", "n", role("same", rules(&["get"], "configmaps"))).await.unwrap();
     // A permission in one namespace does not hold in another, or everywhere.
-    let elsewhere = rig.create(&alice(), "roles", "m", role("same", rules(&["get"], "configmaps"))).await;
-    assert_eq!(refused(elsewhere).0, 403);
-    let everywhere = rig.create(&alice(), "clusterroles", "", role("same", rules(&["get"], "configmaps"))).await;
-    assert_eq!(refused(everywhere).0, 403);
+    let elsewhere = fixture.create(&alice(), "roles", "m", role("same", rules(&["get"], "configmaps"))).await;
+    assert_eq!(outcome(elsewhere).0, 403);
+    let everywhere = fixture.create(&alice(), "clusterroles", "", role("same", rules(&["get"], "configmaps"))).await;
+    assert_eq!(outcome(everywhere).0, 403);
 
-    let grown = rig.update("roles", "same", |role| drop(role.make_object().insert("rules", rules(&["*"], "*")))).await;
+    let grown =
+        fixture.update("roles", "same", |role| drop(role.make_object().insert("rules", rules(&["*"], "*")))).await;
     let why = missing("*", "\"*\"");
-    assert_eq!(refused(grown), (403, format!("roles.rbac.authorization.k8s.io \"same\" is forbidden: {why}")));
-    rig.update("roles", "same", |role| drop(role.make_at(&["metadata", "labels"]).insert("a", "b"))).await.unwrap();
+    assert_eq!(outcome(grown), (403, format!("roles.rbac.authorization.k8s.io \"same\" is forbidden: {why}")));
+    fixture.update("roles", "same", |role| drop(role.make_at(&["metadata", "labels"]).insert("a", "b"))).await.unwrap();
     // Alice may change only the garbage collector's fields of a role with more permissions than hers.
-    rig.create(&masters(), "roles", "n", role("strong", rules(&["*"], "secrets"))).await.unwrap();
+    fixture.create(&masters(), "roles", "n", role("strong", rules(&["*"], "secrets"))).await.unwrap();
     let labelled =
-        rig.update("roles", "strong", |role| drop(role.make_at(&["metadata", "labels"]).insert("a", "b"))).await;
-    assert_eq!(refused(labelled).0, 403);
+        fixture.update("roles", "strong", |role| drop(role.make_at(&["metadata", "labels"]).insert("a", "b"))).await;
+    assert_eq!(outcome(labelled).0, 403);
     let finalize = |role: &mut Value| drop(role.make_at(&["metadata"]).insert("finalizers", vec!["x.io/y"]));
-    rig.update("roles", "strong", finalize).await.unwrap();
+    fixture.update("roles", "strong", finalize).await.unwrap();
 }
 
 #[tokio::test]
-async fn aggregation_needs_everything() {
-    let rig = Rig::new(value!([])).await;
+async fn aggregation_rule_requires_all_permissions() {
+    let fixture = Fixture::new(value!([])).await;
     let aggregated = || {
         let mut role = role("sum", value!([]));
         let rule = value!({"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]});
@@ -136,30 +137,30 @@ async fn aggregation_needs_everything() {
     };
     let why = "clusterroles.rbac.authorization.k8s.io \"sum\" is forbidden: must have cluster-admin privileges to use the \
                aggregationRule";
-    assert_eq!(refused(rig.create(&alice(), "clusterroles", "", aggregated()).await), (403, why.to_owned()));
-    rig.create(&masters(), "clusterroles", "", aggregated()).await.unwrap();
+    assert_eq!(outcome(fixture.create(&alice(), "clusterroles", "", aggregated()).await), (403, why.to_owned()));
+    fixture.create(&masters(), "clusterroles", "", aggregated()).await.unwrap();
     // The aggregation rule cannot be removed either.
     let drop_rule = |role: &mut Value| drop(role.make_object().remove("aggregationRule"));
-    assert_eq!(refused(rig.update("clusterroles", "sum", drop_rule).await), (403, why.to_owned()));
+    assert_eq!(outcome(fixture.update("clusterroles", "sum", drop_rule).await), (403, why.to_owned()));
 }
 
 #[tokio::test]
-async fn escalate_and_bind() {
-    let rig = Rig::new(rules(&["escalate"], "roles")).await;
-    rig.create(&alice(), "roles", "n", role("more", rules(&["*"], "secrets"))).await.unwrap();
-    let elsewhere = rig.create(&alice(), "roles", "m", role("more", rules(&["*"], "secrets"))).await;
-    assert_eq!(refused(elsewhere).0, 403);
+async fn escalate_and_bind_verbs_permit_escalation() {
+    let fixture = Fixture::new(rules(&["escalate"], "roles")).await;
+    fixture.create(&alice(), "roles", "n", role("more", rules(&["*"], "secrets"))).await.unwrap();
+    let elsewhere = fixture.create(&alice(), "roles", "m", role("more", rules(&["*"], "secrets"))).await;
+    assert_eq!(outcome(elsewhere).0, 403);
     // The permission to write a role does not include the permission to bind it.
-    let bound = rig.create(&alice(), "rolebindings", "n", binding("b", "Role", "more", "bob")).await;
-    assert!(refused(bound).1.starts_with("rolebindings.rbac.authorization.k8s.io \"b\" is forbidden: user \"alice\""));
+    let bound = fixture.create(&alice(), "rolebindings", "n", binding("b", "Role", "more", "bob")).await;
+    assert!(outcome(bound).1.starts_with("rolebindings.rbac.authorization.k8s.io \"b\" is forbidden: user \"alice\""));
 
     let named = value!([{"verbs": ["bind"], "apiGroups": [GROUP], "resources": ["roles", "clusterroles"],
         "resourceNames": ["strong"]}]);
-    let rig = Rig::new(named).await;
+    let fixture = Fixture::new(named).await;
     for plural in ["roles", "clusterroles"] {
         let namespace = if plural == "roles" { "n" } else { "" };
-        rig.create(&masters(), plural, namespace, role("strong", rules(&["*"], "secrets"))).await.unwrap();
-        rig.create(&masters(), plural, namespace, role("other", rules(&["*"], "secrets"))).await.unwrap();
+        fixture.create(&masters(), plural, namespace, role("strong", rules(&["*"], "secrets"))).await.unwrap();
+        fixture.create(&masters(), plural, namespace, role("other", rules(&["*"], "secrets"))).await.unwrap();
     }
     for (plural, namespace, kind, role, want) in [
         ("rolebindings", "n", "Role", "strong", 200),
@@ -174,26 +175,26 @@ async fn escalate_and_bind() {
         ("rolebindings", "n", "Robot", "strong", 500),
     ] {
         let name = format!("{kind}-{role}").to_lowercase();
-        let bound = rig.create(&alice(), plural, namespace, binding(&name, kind, role, "bob")).await;
-        assert_eq!(refused(bound).0, want, "{plural} {namespace} {kind} {role}");
+        let bound = fixture.create(&alice(), plural, namespace, binding(&name, kind, role, "bob")).await;
+        assert_eq!(outcome(bound).0, want, "{plural} {namespace} {kind} {role}");
     }
-    let gone = rig.create(&alice(), "rolebindings", "n", binding("x", "Role", "gone", "bob")).await;
-    assert_eq!(refused(gone).1, "rolebindings.rbac.authorization.k8s.io \"gone\" not found");
-    let robot = rig.create(&alice(), "rolebindings", "n", binding("x", "Robot", "gone", "bob")).await;
-    assert_eq!(refused(robot).1, "unsupported role reference kind: \"Robot\"");
+    let gone = fixture.create(&alice(), "rolebindings", "n", binding("x", "Role", "gone", "bob")).await;
+    assert_eq!(outcome(gone).1, "rolebindings.rbac.authorization.k8s.io \"gone\" not found");
+    let robot = fixture.create(&alice(), "rolebindings", "n", binding("x", "Robot", "gone", "bob")).await;
+    assert_eq!(outcome(robot).1, "unsupported role reference kind: \"Robot\"");
 }
 
 #[tokio::test]
-async fn rights_that_are_gone_do_not_count() {
-    let rig = Rig::new(rules(&["get"], "configmaps")).await;
+async fn ignores_revoked_permissions() {
+    let fixture = Fixture::new(rules(&["get"], "configmaps")).await;
     for round in 0..20 {
         let name = format!("r{round}");
-        rig.create(&alice(), "roles", "n", role(&name, rules(&["get"], "configmaps"))).await.unwrap();
-        let bindings = rig.resources.require(GROUP, "v1", "rolebindings").unwrap();
+        fixture.create(&alice(), "roles", "n", role(&name, rules(&["get"], "configmaps"))).await.unwrap();
+        let bindings = fixture.resources.require(GROUP, "v1", "rolebindings").unwrap();
         let context = Context::internal("n");
         bindings.delete(&context, "held", &Default::default()).await.unwrap();
-        let late = rig.create(&alice(), "roles", "n", role("late", rules(&["get"], "configmaps"))).await;
-        assert_eq!(refused(late).0, 403);
-        rig.create(&masters(), "rolebindings", "n", binding("held", "Role", "held", "alice")).await.unwrap();
+        let late = fixture.create(&alice(), "roles", "n", role("late", rules(&["get"], "configmaps"))).await;
+        assert_eq!(outcome(late).0, 403);
+        fixture.create(&masters(), "rolebindings", "n", binding("held", "Role", "held", "alice")).await.unwrap();
     }
 }

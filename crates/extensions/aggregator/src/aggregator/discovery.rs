@@ -10,7 +10,7 @@ use crate::aggregator::Inner;
 use crate::aggregator::peers::Peers;
 
 /// The discovery documents of one generation.
-pub(crate) struct Merged {
+pub(crate) struct MergedDiscovery {
     /// This server's own resources.
     own: Arc<Served>,
     /// The generations of other servers' resources: those of APIServices, and those of peers.
@@ -26,17 +26,17 @@ impl Inner {
     }
 
     /// Returns the discovery documents if they are up to date.
-    pub(crate) fn known_discovery(&self) -> Option<Arc<Discovery>> {
+    pub(crate) fn cached_discovery(&self) -> Option<Arc<Discovery>> {
         let (generation, own) = self.sources();
-        let known = self.merged.load();
-        let known = known.as_ref().filter(|known| known.generation == generation && Arc::ptr_eq(&known.own, &own));
-        known.map(|known| known.discovery.clone())
+        let cached = self.merged.load();
+        let cached = cached.as_ref().filter(|cached| cached.generation == generation && Arc::ptr_eq(&cached.own, &own));
+        cached.map(|cached| cached.discovery.clone())
     }
 
     /// Returns the discovery documents of this server and others, which are kept until their resources change.
     pub(crate) fn discovery(&self) -> Arc<Discovery> {
-        if let Some(known) = self.known_discovery() {
-            return known;
+        if let Some(cached) = self.cached_discovery() {
+            return cached;
         }
         // Read first, so that a concurrent change is noticed the next time.
         let (generation, own) = self.sources();
@@ -44,26 +44,26 @@ impl Inner {
         let registry = self.registry.load_full();
         let mut served = own.clone();
         for (name, document) in self.documents.all() {
-            let Some(registered) = registry.by_name.get(&name).filter(|registered| registered.remote.is_some()) else {
+            let Some(entry) = registry.by_name.get(&name).filter(|entry| entry.remote.is_some()) else {
                 continue;
             };
             let version = ServedVersion {
-                version: registered.version.clone(),
-                group_priority: registered.group_priority,
-                version_priority: registered.version_priority,
+                version: entry.version.clone(),
+                group_priority: entry.group_priority,
+                version_priority: entry.version_priority,
                 resources: Resources::Remote(document.resources),
                 stale: document.is_stale,
             };
-            Arc::make_mut(&mut served).insert(registered.group.clone(), version);
+            Arc::make_mut(&mut served).insert(entry.group.clone(), version);
         }
-        let listed = registry.listed(&own);
-        let mut discovery = Discovery::new(served, self.addresses.clone()).listing(listed);
+        let groups = registry.listed_groups(&own);
+        let mut discovery = Discovery::new(served, self.addresses.clone()).listing(groups);
         if let Some(peers) = peers {
             let all = merge_peers(peers.name(), discovery.discovered(), &peers.groups());
             discovery = discovery.with_peers(all);
         }
         let discovery = Arc::new(discovery.counted(self.discovery_metrics.clone()));
-        self.merged.store(Some(Arc::new(Merged { own, generation, discovery: discovery.clone() })));
+        self.merged.store(Some(Arc::new(MergedDiscovery { own, generation, discovery: discovery.clone() })));
         discovery
     }
 }

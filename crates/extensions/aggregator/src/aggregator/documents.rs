@@ -1,6 +1,6 @@
 //! The discovery documents of other servers, which are read periodically.
 
-mod forms;
+mod parsing;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
@@ -14,11 +14,11 @@ use http::header::{CONTENT_TYPE, ETAG};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
-use self::forms::parse_legacy;
-pub(crate) use self::forms::{is_aggregated, parse_aggregated};
+use self::parsing::parse_legacy;
+pub(crate) use self::parsing::{is_aggregated, parse_aggregated};
 use crate::aggregator::Inner;
-use crate::fetch::{Question, aggregator_user, fetch, shown};
-use crate::registered::Registry;
+use crate::fetch::{FetchRequest, aggregator_user, fetch, service_text};
+use crate::registry::Registry;
 use crate::remote::Remote;
 
 /// The resources by group and version.
@@ -40,7 +40,7 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 pub(crate) struct Documents {
     by_name: Mutex<BTreeMap<Text, Document>>,
     /// The aggregated documents of services, which may have many group versions.
-    services: Mutex<HashMap<ServiceKey, Arc<tokio::sync::Mutex<Option<Aggregated>>>>>,
+    services: Mutex<HashMap<ServiceKey, Arc<tokio::sync::Mutex<Option<AggregatedDocument>>>>>,
 }
 
 /// The resources of one group version.
@@ -55,11 +55,11 @@ type ServiceKey = (String, String, u16);
 
 /// The aggregated document of a server.
 #[derive(Clone)]
-struct Aggregated {
+struct AggregatedDocument {
     versions: Arc<VersionResources>,
     etag: String,
     /// The time of its request.
-    asked: Instant,
+    requested_at: Instant,
 }
 
 impl Documents {
@@ -71,20 +71,20 @@ impl Documents {
     pub(crate) fn forget(&self, name: &str, registry: &Registry) {
         self.by_name.lock().remove(name);
         let used: Vec<ServiceKey> =
-            registry.by_name.values().filter_map(|registered| registered.remote.as_deref()).map(key).collect();
+            registry.by_name.values().filter_map(|entry| entry.remote.as_deref()).map(key).collect();
         self.services.lock().retain(|key, _| used.contains(key));
     }
 
     /// Replaces a document; returns true if it has changed.
     fn put(&self, name: &Text, document: Document) -> bool {
         let mut by_name = self.by_name.lock();
-        let same = by_name
+        let is_same = by_name
             .get(name)
-            .is_some_and(|known| known.is_stale == document.is_stale && known.resources == document.resources);
-        if !same {
+            .is_some_and(|cached| cached.is_stale == document.is_stale && cached.resources == document.resources);
+        if !is_same {
             by_name.insert(name.clone(), document);
         }
-        !same
+        !is_same
     }
 }
 
@@ -93,7 +93,7 @@ fn key(remote: &Remote) -> ServiceKey {
 }
 
 /// Reads the document of one APIService's server.
-pub(crate) struct Follower {
+pub(crate) struct DiscoveryPoller {
     pub(crate) name: Text,
     /// Notified when the APIService has changed.
     pub(crate) changed: Arc<Notify>,
@@ -101,22 +101,22 @@ pub(crate) struct Follower {
     pub(crate) tried: watch::Sender<bool>,
 }
 
-impl Follower {
+impl DiscoveryPoller {
     /// Runs as long as the APIService exists.
     pub(crate) async fn run(self, inner: Weak<Inner>) {
         let mut retry = RETRY;
         let mut is_first = true;
         loop {
-            let asked = Instant::now();
+            let requested_at = Instant::now();
             let pause = {
                 let Some(inner) = inner.upgrade() else { return };
                 let registry = inner.registry.load_full();
-                let remote = registry.by_name.get(&self.name).and_then(|registered| registered.remote.clone());
+                let remote = registry.by_name.get(&self.name).and_then(|entry| entry.remote.clone());
                 let Some(remote) = remote else { return };
                 // A server that was unavailable before the start is not waited for.
                 let read = match is_first && !remote.is_available {
                     true => Err("service unavailable".to_owned()),
-                    false => read(&inner.documents, &remote, asked).await,
+                    false => read(&inner.documents, &remote, requested_at).await,
                 };
                 let (document, pause) = match read {
                     Ok(resources) => {
@@ -124,7 +124,7 @@ impl Follower {
                         (Document { resources, is_stale: false }, REFRESH)
                     }
                     Err(why) => {
-                        tracing::debug!(api_service = %self.name, service = %shown(&remote), why, "discovery failed");
+                        tracing::debug!(api_service = %self.name, service = %service_text(&remote), why, "discovery failed");
                         let pause = retry;
                         retry = (retry * 2).min(REFRESH);
                         (Document { resources: Arc::from([]), is_stale: true }, pause)
@@ -148,18 +148,19 @@ impl Follower {
 /// Returns the resources of a group version: from the server's aggregated document, if its request is not older than
 /// `since`, or from the legacy document of the version if the server has no aggregated one.
 async fn read(documents: &Documents, remote: &Remote, since: Instant) -> Result<Arc<[RemoteResource]>, String> {
-    let place = documents.services.lock().entry(key(remote)).or_default().clone();
-    let mut known = place.lock().await;
+    let cached_document = documents.services.lock().entry(key(remote)).or_default().clone();
+    let mut cached = cached_document.lock().await;
     let version = (remote.group.clone(), remote.version.clone());
-    let find = |aggregated: &Aggregated| aggregated.versions.get(&version).cloned().unwrap_or_else(|| Arc::from([]));
-    if let Some(aggregated) = &*known
-        && aggregated.asked > since
+    let find =
+        |aggregated: &AggregatedDocument| aggregated.versions.get(&version).cloned().unwrap_or_else(|| Arc::from([]));
+    if let Some(aggregated) = &*cached
+        && aggregated.requested_at > since
     {
         return Ok(find(aggregated));
     }
     let user = aggregator_user();
-    let etag = known.as_ref().map(|aggregated| aggregated.etag.clone()).unwrap_or_default();
-    let question = Question {
+    let etag = cached.as_ref().map(|aggregated| aggregated.etag.clone()).unwrap_or_default();
+    let request = FetchRequest {
         path: "/apis",
         accept: AGGREGATED,
         if_none_match: &etag,
@@ -168,38 +169,38 @@ async fn read(documents: &Documents, remote: &Remote, since: Instant) -> Result<
         limit: Some(LIMIT),
         is_for_peer: false,
     };
-    let asked = Instant::now();
-    let answer = fetch(remote, &question).await.map_err(|error| error.to_string())?;
-    let media_type = answer.header(CONTENT_TYPE);
-    match (answer.code, &mut *known) {
+    let requested_at = Instant::now();
+    let response = fetch(remote, &request).await.map_err(|error| error.to_string())?;
+    let media_type = response.header(CONTENT_TYPE);
+    match (response.code, &mut *cached) {
         (304, Some(aggregated)) => {
-            aggregated.asked = asked;
+            aggregated.requested_at = requested_at;
             return Ok(find(aggregated));
         }
-        (503, _) => return Err(format!("service {} returned non-success response code: 503", shown(remote))),
+        (503, _) => return Err(format!("service {} returned non-success response code: 503", service_text(remote))),
         (200, _) if is_aggregated(media_type) => {
-            let etag = answer.header(ETAG).to_owned();
-            let body = answer.body;
+            let etag = response.header(ETAG).to_owned();
+            let body = response.body;
             // Parsing a large document would block other requests.
             let parsed = tokio::task::spawn_blocking(move || parse_aggregated(&body).map(by_version)).await;
             let versions = Arc::new(parsed.map_err(|error| error.to_string())??);
-            let aggregated = known.insert(Aggregated { versions, etag, asked });
+            let aggregated = cached.insert(AggregatedDocument { versions, etag, requested_at });
             return Ok(find(aggregated));
         }
         _ => {}
     }
-    *known = None;
-    drop(known);
+    *cached = None;
+    drop(cached);
     let path = remote.path();
     let user = User::new("system:kube-aggregator", &[]);
-    let question = Question { path: &path, accept: "application/json", if_none_match: "", user: &user, ..question };
-    let answer = fetch(remote, &question).await.map_err(|error| error.to_string())?;
-    if answer.code != 200 {
-        let shown = &answer.body[..answer.body.len().min(2048)];
-        let body: String = String::from_utf8_lossy(shown).chars().take(512).collect();
-        return Err(format!("failed to download legacy discovery for {path}: {} {body}", answer.code));
+    let request = FetchRequest { path: &path, accept: "application/json", if_none_match: "", user: &user, ..request };
+    let response = fetch(remote, &request).await.map_err(|error| error.to_string())?;
+    if response.code != 200 {
+        let excerpt = &response.body[..response.body.len().min(2048)];
+        let body: String = String::from_utf8_lossy(excerpt).chars().take(512).collect();
+        return Err(format!("failed to download legacy discovery for {path}: {} {body}", response.code));
     }
-    let parsed = tokio::task::spawn_blocking(move || parse_legacy(&answer.body)).await;
+    let parsed = tokio::task::spawn_blocking(move || parse_legacy(&response.body)).await;
     parsed.map_err(|error| error.to_string())?.map(Arc::from)
 }
 

@@ -20,7 +20,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 
 use crate::aggregator::{Aggregator, Inner};
-use crate::fetch::{Question, aggregator_user, fetch};
+use crate::fetch::{FetchRequest, aggregator_user, fetch};
 use crate::remote::Remote;
 
 /// The timeout for the documents, which may be large.
@@ -43,7 +43,7 @@ const V3: &str = "/openapi/v3";
 #[derive(Default)]
 pub(crate) struct Specs {
     by_name: Mutex<BTreeMap<Text, Spec>>,
-    told: ArcSwap<Told>,
+    published: ArcSwap<PublishedSpecs>,
 }
 
 /// The documents of one server for the group version of an APIService.
@@ -52,14 +52,14 @@ struct Spec {
     /// The names and URLs of the documents of version 3.
     index: BTreeMap<String, String>,
     /// The document of version 3 made from that of version 2, if there is no index.
-    made: Option<(String, Arc<Made>)>,
+    built: Option<(String, Arc<Made>)>,
     v2: Option<Arc<Value>>,
     v2_etag: String,
 }
 
 /// All documents, as requests read them.
 #[derive(Default)]
-struct Told {
+struct PublishedSpecs {
     others: Arc<Others>,
     /// The APIServices by the names of their servers' documents of version 3.
     owners: HashMap<String, Text>,
@@ -67,13 +67,13 @@ struct Told {
 
 impl Specs {
     pub(crate) fn others(&self) -> Arc<Others> {
-        self.told.load().others.clone()
+        self.published.load().others.clone()
     }
 
     /// Returns the name of the APIService whose server has the document at a path.
     pub(crate) fn owner(&self, path: &str) -> Option<Text> {
         let name = path.strip_prefix(V3)?.strip_prefix('/')?;
-        self.told.load().owners.get(name).cloned()
+        self.published.load().owners.get(name).cloned()
     }
 
     pub(crate) fn forget(&self, name: &str) {
@@ -83,18 +83,18 @@ impl Specs {
         }
     }
 
-    fn known(&self, name: &str) -> Spec {
+    fn cached(&self, name: &str) -> Spec {
         self.by_name.lock().get(name).cloned().unwrap_or_default()
     }
 
     fn put(&self, name: &Text, spec: Spec) {
         let mut by_name = self.by_name.lock();
-        let is_same = by_name.get(name).is_some_and(|known| {
-            let same_v2 = match (&known.v2, &spec.v2) {
-                (Some(known), Some(new)) => Arc::ptr_eq(known, new),
-                (known, new) => known.is_none() && new.is_none(),
+        let is_same = by_name.get(name).is_some_and(|cached| {
+            let same_v2 = match (&cached.v2, &spec.v2) {
+                (Some(cached), Some(new)) => Arc::ptr_eq(cached, new),
+                (cached, new) => cached.is_none() && new.is_none(),
             };
-            known.index == spec.index && known.made.is_some() == spec.made.is_some() && same_v2
+            cached.index == spec.index && cached.built.is_some() == spec.built.is_some() && same_v2
         });
         by_name.insert(name.clone(), spec);
         if !is_same {
@@ -103,20 +103,20 @@ impl Specs {
     }
 
     fn publish(&self, by_name: &BTreeMap<Text, Spec>) {
-        let mut told = Told::default();
+        let mut published = PublishedSpecs::default();
         let mut others = Others::default();
         for (name, spec) in by_name {
             for (document, url) in &spec.index {
                 others.index.entry(document.clone()).or_insert_with(|| url.clone());
-                told.owners.entry(document.clone()).or_insert_with(|| name.clone());
+                published.owners.entry(document.clone()).or_insert_with(|| name.clone());
             }
             others.v2.extend(spec.v2.clone());
         }
-        let made = by_name.values().filter_map(|spec| spec.made.clone());
-        let made = made.filter(|(name, _)| !others.index.contains_key(name)).collect();
-        others.documents = made;
-        told.others = Arc::new(others);
-        self.told.store(Arc::new(told));
+        let built = by_name.values().filter_map(|spec| spec.built.clone());
+        let built = built.filter(|(name, _)| !others.index.contains_key(name)).collect();
+        others.documents = built;
+        published.others = Arc::new(others);
+        self.published.store(Arc::new(published));
     }
 }
 
@@ -126,19 +126,19 @@ impl Aggregator {
         let name = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
         let others = self.0.specs.others();
         let json = match others.documents.get(&name) {
-            Some(made) => made.json().clone(),
-            None => self.fetched(&name, others.index.get(&name)?).await?,
+            Some(built) => built.json().clone(),
+            None => self.fetch_document(&name, others.index.get(&name)?).await?,
         };
         let limits = Limits { max_bytes: V2_LIMIT, ..Limits::default() };
         let parse = move || binnacle_schema::json::parse(&json, &limits).ok();
         tokio::task::spawn_blocking(parse).await.ok().flatten()
     }
 
-    async fn fetched(&self, name: &str, url: &str) -> Option<Bytes> {
+    async fn fetch_document(&self, name: &str, url: &str) -> Option<Bytes> {
         let owner = self.0.specs.owner(&format!("{V3}/{name}"))?;
         let remote = self.0.registry.load().by_name.get(&owner)?.remote.clone()?;
         let user = aggregator_user();
-        let question = Question {
+        let request = FetchRequest {
             path: url,
             accept: "application/json",
             if_none_match: "",
@@ -147,19 +147,19 @@ impl Aggregator {
             limit: Some(V2_LIMIT),
             is_for_peer: false,
         };
-        let answer = fetch(&remote, &question).await.ok()?;
-        (answer.code == 200).then_some(answer.body)
+        let response = fetch(&remote, &request).await.ok()?;
+        (response.code == 200).then_some(response.body)
     }
 }
 
 /// Reads the documents of an APIService's server as long as the APIService exists.
-pub(crate) async fn follow(inner: Weak<Inner>, name: Text, changed: Arc<Notify>) {
+pub(crate) async fn poll(inner: Weak<Inner>, name: Text, changed: Arc<Notify>) {
     let mut retry = RETRY;
     loop {
         let pause = {
             let Some(inner) = inner.upgrade() else { return };
             let registry = inner.registry.load_full();
-            let Some(remote) = registry.by_name.get(&name).and_then(|known| known.remote.clone()) else { return };
+            let Some(remote) = registry.by_name.get(&name).and_then(|entry| entry.remote.clone()) else { return };
             let read = match remote.is_available {
                 true => read(&inner.specs, &inner.catalog.snapshot().served().clone(), &remote).await,
                 false => Err("service unavailable".to_owned()),
@@ -188,7 +188,7 @@ pub(crate) async fn follow(inner: Weak<Inner>, name: Text, changed: Arc<Notify>)
 
 async fn read(specs: &Specs, own: &Served, remote: &Remote) -> Result<Spec, String> {
     let user = User::new("system:aggregator", &[]);
-    let question = Question {
+    let request = FetchRequest {
         path: V3,
         accept: "",
         if_none_match: "",
@@ -197,48 +197,52 @@ async fn read(specs: &Specs, own: &Served, remote: &Remote) -> Result<Spec, Stri
         limit: Some(INDEX_LIMIT),
         is_for_peer: false,
     };
-    let index = fetch(remote, &question).await.map_err(|error| error.to_string())?;
-    let mut spec = specs.known(&remote.name);
-    let has_none = index.code == 404;
+    let index = fetch(remote, &request).await.map_err(|error| error.to_string())?;
+    let mut spec = specs.cached(&remote.name);
+    let has_no_index = index.code == 404;
     spec.index = match index.code {
         200 => {
             // Parsing a large document would block other requests.
             let index = tokio::task::spawn_blocking(move || parse_index(&index.body)).await;
-            wanted(index.map_err(|error| error.to_string())??, own, remote)
+            select_documents(index.map_err(|error| error.to_string())??, own, remote)
         }
         404 => BTreeMap::new(),
         code => return Err(format!("could not get list of group versions for APIService: {code}")),
     };
-    let question = Question {
+    let request = FetchRequest {
         path: "/openapi/v2",
         accept: "application/json",
         if_none_match: &spec.v2_etag.clone(),
         limit: Some(V2_LIMIT),
-        ..question
+        ..request
     };
     // A server without this document may still have those of version 3.
-    match fetch(remote, &question).await {
-        Ok(answer) if answer.code == 200 => {
-            let etag = answer.header(ETAG).to_owned();
+    match fetch(remote, &request).await {
+        Ok(response) if response.code == 200 => {
+            let etag = response.header(ETAG).to_owned();
             let prefix = format!("/apis/{}/{}/", remote.group, remote.version);
-            let known = spec.v2.take();
+            let cached = spec.v2.take();
             let parse = move || {
-                let document = parse_v2(&answer.body, &prefix);
-                if document.is_some() && known.as_deref() == document.as_ref() { known } else { document.map(Arc::new) }
+                let document = parse_v2(&response.body, &prefix);
+                if document.is_some() && cached.as_deref() == document.as_ref() {
+                    cached
+                } else {
+                    document.map(Arc::new)
+                }
             };
             spec.v2 = tokio::task::spawn_blocking(parse).await.map_err(|error| error.to_string())?;
             spec.v2_etag = etag;
         }
-        Ok(answer) if answer.code == 304 => {}
-        Ok(answer) if answer.code == 404 => spec.v2 = None,
+        Ok(response) if response.code == 304 => {}
+        Ok(response) if response.code == 404 => spec.v2 = None,
         _ => {}
     }
     let name = format!("apis/{}/{}", remote.group, remote.version);
-    spec.made = match spec.v2.clone().filter(|_| has_none) {
+    spec.built = match spec.v2.clone().filter(|_| has_no_index) {
         Some(v2) => {
-            let make = move || limited(CONVERSION, || Made::new(&converted(&v2)));
-            let made = tokio::task::spawn_blocking(make).await.map_err(|error| error.to_string())?;
-            Some((name, Arc::new(made.map_err(|exceeded| exceeded.to_string())?)))
+            let build = move || limited(CONVERSION, || Made::new(&converted(&v2)));
+            let built = tokio::task::spawn_blocking(build).await.map_err(|error| error.to_string())?;
+            Some((name, Arc::new(built.map_err(|exceeded| exceeded.to_string())?)))
         }
         None => None,
     };
@@ -292,7 +296,7 @@ fn parse_index(body: &[u8]) -> Result<BTreeMap<String, String>, String> {
 
 /// Returns the documents of the APIService's group: those of its version, and of versions that this server does not serve
 /// itself.
-fn wanted(mut index: BTreeMap<String, String>, own: &Served, remote: &Remote) -> BTreeMap<String, String> {
+fn select_documents(mut index: BTreeMap<String, String>, own: &Served, remote: &Remote) -> BTreeMap<String, String> {
     let group = format!("apis/{}", remote.group);
     index.retain(|name, _| match name.strip_prefix(&group) {
         Some("") => own.group(&remote.group).is_none(),
@@ -309,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn indexes() {
+    fn parses_indexes() {
         let index = r#"{"x":[{}],"paths":{"a":{"serverRelativeURL":"/a"},"b":{},"c":null}}"#;
         let found = parse_index(index.as_bytes()).expect("an index");
         assert_eq!(found, BTreeMap::from([("a".to_owned(), "/a".to_owned())]));
@@ -318,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_refused_by_the_memory_they_take() {
+    fn rejects_documents_by_estimated_memory() {
         let prefix = "/apis/a.b/v1/";
         let document = |item: &str, count: usize| {
             let items = vec![item; count].join(",");

@@ -6,7 +6,7 @@
 //! ([`detour`](self::detour)). Custom resources and those of aggregated servers are the same for all servers, and are
 //! never requested from peers ([`shared`](self::shared)).
 
-mod detour;
+mod interceptor;
 mod metrics;
 mod shared;
 mod sync;
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 use binnacle_client::Way;
-use binnacle_controllers::{Handler, Informer, PostStartHook};
+use binnacle_controllers::{EventHandler, Informer, PostStartHook};
 use binnacle_discovery::DiscoveredGroup;
 use binnacle_fields::FieldRef;
 use binnacle_fields::coordination::v1::{Lease, LeaseSpec};
@@ -73,19 +73,19 @@ struct Inner {
     leases: Mutex<BTreeMap<Text, Text>>,
     leases_changed: Notify,
     /// The resources of the other servers, by server name.
-    served: ArcSwap<BTreeMap<Text, PeerServed>>,
+    served: ArcSwap<BTreeMap<Text, PeerResources>>,
     shared: Shared,
     /// True once all other servers and their resources are known.
     is_complete: AtomicBool,
     /// Incremented on each change of the other servers' resources.
     generation: AtomicU64,
     /// The number of requests so far, for distributing them among servers.
-    turn: AtomicUsize,
+    round_robin: AtomicUsize,
 }
 
 /// The resources of another server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct PeerServed {
+struct PeerResources {
     /// The group, version and plural of each resource.
     resources: HashSet<(Text, Text, Text)>,
     /// The groups in its `/apis`.
@@ -109,7 +109,7 @@ impl Peers {
             shared: Shared::default(),
             is_complete: AtomicBool::new(false),
             generation: AtomicU64::new(1),
-            turn: AtomicUsize::new(0),
+            round_robin: AtomicUsize::new(0),
         }));
         options.aggregator.set_peers(peers.clone());
         Ok(peers)
@@ -120,53 +120,62 @@ impl Peers {
     pub fn follow(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) -> Result<Vec<PostStartHook>, Status> {
         let catalog = &self.0.catalog;
         let leases = catalog.require("coordination.k8s.io", "v1", "leases")?;
-        let selected = LabelSelector::parse(IDENTITY_LEASES).map_err(|error| Status::internal(error.to_string()))?;
-        let mut read = Vec::new();
-        follow(Informer::selecting(leases, selected, LeaseHandler(self.clone())), tasks, shutdown, &mut read);
+        let selector = LabelSelector::parse(IDENTITY_LEASES).map_err(|error| Status::internal(error.to_string()))?;
+        let mut first_lists = Vec::new();
+        spawn_informer(
+            Informer::with_selector(leases, selector, LeaseHandler(self.clone())),
+            tasks,
+            shutdown,
+            &mut first_lists,
+        );
         let services = catalog.require("apiregistration.k8s.io", "v1", "apiservices")?;
-        follow(Informer::new(services, shared::services(self)), tasks, shutdown, &mut read);
+        spawn_informer(Informer::new(services, shared::services(self)), tasks, shutdown, &mut first_lists);
         // Without custom resources, there are no definitions.
         if let Ok(definitions) = catalog.require("apiextensions.k8s.io", "v1", "customresourcedefinitions") {
-            follow(Informer::new(definitions, shared::definitions(self)), tasks, shutdown, &mut read);
+            spawn_informer(Informer::new(definitions, shared::definitions(self)), tasks, shutdown, &mut first_lists);
         }
         let (routed, is_routed) = PostStartHook::new("mixed-version-proxy-handler");
         let (local, is_local) = PostStartHook::new("local-discovery-cache-sync");
-        let (asked, is_asked) = PostStartHook::new("peer-discovery-workers");
+        let (synced, is_synced) = PostStartHook::new("peer-discovery-workers");
         let (peers, shutdown) = (self.clone(), shutdown.clone());
         tasks.spawn(async move {
             let stopped = shutdown.fired();
             let work = async {
-                if futures::future::try_join_all(read).await.is_err() {
+                if futures::future::try_join_all(first_lists).await.is_err() {
                     return;
                 }
                 is_local.send_replace(true);
                 peers.0.is_complete.store(true, Ordering::Release);
                 is_routed.send_replace(true);
-                peers.keep_in_step(|| is_asked.send_replace(true)).await;
+                peers.sync_forever(|| is_synced.send_replace(true)).await;
             };
             tokio::select! {
                 () = work => {}
                 () = stopped => {}
             }
         });
-        Ok(vec![routed, local, asked])
+        Ok(vec![routed, local, synced])
     }
 
     /// Returns true for a resource that this server lacks, so that another one may have it.
-    fn lacks(&self, info: &RequestInfo) -> bool {
+    fn is_missing_locally(&self, info: &RequestInfo) -> bool {
         let (group, version, resource) = (&info.api_group, &info.api_version, &info.resource);
         let is_own = self.0.catalog.snapshot().served().find(group, version, resource).is_some();
-        info.is_resource_request && !is_own && !self.0.aggregator.hands_on(&info.path)
+        info.is_resource_request && !is_own && !self.0.aggregator.proxies(&info.path)
     }
 
     /// Returns the names of the servers that have a resource.
-    fn serving(&self, info: &RequestInfo) -> Vec<Text> {
+    fn servers_with(&self, info: &RequestInfo) -> Vec<Text> {
         if !self.0.is_complete.load(Ordering::Acquire) || self.0.shared.has(&info.api_group, &info.api_version) {
             return Vec::new();
         }
-        let wanted = (info.api_group.clone(), info.api_version.clone(), info.resource.clone());
+        let requested = (info.api_group.clone(), info.api_version.clone(), info.resource.clone());
         let served = self.0.served.load();
-        served.iter().filter(|(_, served)| served.resources.contains(&wanted)).map(|(name, _)| name.clone()).collect()
+        served
+            .iter()
+            .filter(|(_, served)| served.resources.contains(&requested))
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 
     /// Returns this server's name.
@@ -181,13 +190,16 @@ impl Peers {
 
     /// Returns the groups of the other servers, without those that all servers share.
     pub(crate) fn groups(&self) -> BTreeMap<Text, Vec<DiscoveredGroup>> {
-        let kept = |group: &DiscoveredGroup| {
+        let without_shared = |group: &DiscoveredGroup| {
             let mut group = group.clone();
             group.versions.retain(|version| !self.0.shared.has(&group.name, &version.version));
             (!group.versions.is_empty()).then_some(group)
         };
         let served = self.0.served.load();
-        served.iter().map(|(name, served)| (name.clone(), served.groups.iter().filter_map(kept).collect())).collect()
+        served
+            .iter()
+            .map(|(name, served)| (name.clone(), served.groups.iter().filter_map(without_shared).collect()))
+            .collect()
     }
 
     fn changed(&self) {
@@ -195,15 +207,15 @@ impl Peers {
     }
 }
 
-/// Runs an informer; `read` gets a receiver for the end of its first list.
-fn follow<H: Handler>(
+/// Runs an informer; `first_lists` gets a receiver for the end of its first list.
+fn spawn_informer<H: EventHandler>(
     informer: Arc<Informer<H>>,
     tasks: &mut JoinSet<()>,
     shutdown: &Shutdown,
-    read: &mut Vec<tokio::sync::oneshot::Receiver<()>>,
+    first_lists: &mut Vec<tokio::sync::oneshot::Receiver<()>>,
 ) {
-    let (report, was_read) = tokio::sync::oneshot::channel();
-    read.push(was_read);
+    let (report, is_read) = tokio::sync::oneshot::channel();
+    first_lists.push(is_read);
     tasks.spawn(informer.run(shutdown.clone(), move || report.send(()).unwrap_or_default()));
 }
 
@@ -222,9 +234,9 @@ impl LeaseHandler {
     }
 }
 
-impl Handler for LeaseHandler {
-    fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
-        self.change(|leases| leases.retain(|name, _| there("kube-system", name)));
+impl EventHandler for LeaseHandler {
+    fn retain(&self, exists: &dyn Fn(&str, &str) -> bool) {
+        self.change(|leases| leases.retain(|name, _| exists("kube-system", name)));
     }
 
     fn put(&self, lease: Value) {

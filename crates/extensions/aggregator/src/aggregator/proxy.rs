@@ -15,14 +15,14 @@ use crate::remote::Remote;
 
 /// The timeout for a server's discovery document, for which clients wait.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
-const IN_CIRCLES: &str =
+const LOOP_MESSAGE: &str =
     "this server has handed the request on before: its APIServices and those of others lead in a circle";
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 impl Inner {
     /// Forwards a request. This server's own error responses are plain text, as in Go.
     pub(crate) async fn proxy(&self, request: Request, remote: &Remote) -> Response {
-        if let Err(refusal) = give_seat_back(&request) {
+        if let Err(refusal) = release_seat(&request) {
             return *refusal;
         }
         match self.try_proxy(request, remote).await {
@@ -34,24 +34,24 @@ impl Inner {
     async fn try_proxy(&self, mut request: Request, remote: &Remote) -> Result<Response, (StatusCode, String)> {
         const UNAVAILABLE: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
         let record = request.record.clone();
-        let give_up = |code: StatusCode, text: &str| {
+        let refuse = |code: StatusCode, text: &str| {
             record.note(|facts| facts.given_up_by = Some("aggregator"));
             (code, text.to_owned())
         };
-        let unavailable = || give_up(UNAVAILABLE, "service unavailable");
+        let unavailable = || refuse(UNAVAILABLE, "service unavailable");
         if !remote.is_available {
             return Err(unavailable());
         }
         let connections = remote.connections.as_ref();
-        let connections = connections.map_err(|why| give_up(StatusCode::INTERNAL_SERVER_ERROR, why))?;
+        let connections = connections.map_err(|why| refuse(StatusCode::INTERNAL_SERVER_ERROR, why))?;
         let address = remote.service.address().await.map_err(|why| {
             tracing::error!("error resolving {}/{}: {why}", remote.service.namespace, remote.service.name);
             unavailable()
         })?;
         let unreachable = |why: String| (UNAVAILABLE, format!("error trying to reach service: {why}"));
         identity::set(&mut request.headers, &request.user).map_err(unreachable)?;
-        if !self.hop.note(&mut request.headers) {
-            return Err(give_up(StatusCode::LOOP_DETECTED, IN_CIRCLES));
+        if !self.hop.record(&mut request.headers) {
+            return Err(refuse(StatusCode::LOOP_DETECTED, LOOP_MESSAGE));
         }
         if let Ok(id) = HeaderValue::from_str(request.record.audit_id()) {
             request.headers.insert(AUDIT_ID, id);
@@ -64,14 +64,14 @@ impl Inner {
             server_name: &connections.server_name,
             rejects_redirects: self.rejects_redirects,
         };
-        let answer = relay(request, to);
-        let answer = match is_discovery {
-            true => tokio::time::timeout(DISCOVERY_TIMEOUT, answer)
+        let response = relay(request, to);
+        let response = match is_discovery {
+            true => tokio::time::timeout(DISCOVERY_TIMEOUT, response)
                 .await
                 .map_err(|_| unreachable("context deadline exceeded".to_owned()))?,
-            false => answer.await,
+            false => response.await,
         };
-        answer.map_err(|text| (UNAVAILABLE, text))
+        response.map_err(|text| (UNAVAILABLE, text))
     }
 }
 
@@ -79,7 +79,7 @@ impl Inner {
 ///
 /// # Errors
 /// The response to a caller of whom too many requests are with other servers already.
-pub(crate) fn give_seat_back(request: &Request) -> Result<(), Box<Response>> {
+pub(crate) fn release_seat(request: &Request) -> Result<(), Box<Response>> {
     served_elsewhere(&request.info).map_err(|error| {
         let preferences = Preferences::of(&request.headers, &request.query);
         Box::new(failure_response(&Status::from(error), &preferences))

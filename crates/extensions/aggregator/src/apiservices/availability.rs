@@ -25,7 +25,7 @@ use super::{GROUP, PLURAL, VERSION};
 
 /// The maximum pause before an unreachable server is checked again, and the pause for a reachable one: a server can
 /// become unreachable without a change of any object.
-const ASK_AGAIN: Duration = Duration::from_secs(30);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Updates the condition of each APIService when it changes.
 pub(super) fn watch(state: Arc<State>, done: watch::Sender<bool>, shutdown: Shutdown) -> BoxFuture<'static, ()> {
@@ -35,26 +35,26 @@ pub(super) fn watch(state: Arc<State>, done: watch::Sender<bool>, shutdown: Shut
         let mut remotes = Remotes::default();
         let queue = state.queues.queue("LocalAvailabilityController");
         state.queues.queue("RemoteAvailabilityController");
-        let mut again: Vec<Text> = Vec::new();
+        let mut failed: Vec<Text> = Vec::new();
         loop {
             let changed = tokio::select! {
                 changed = changes.changed() => changed,
-                () = tokio::time::sleep(RETRY_FIRST), if !again.is_empty() => Changes::Named(Vec::new()),
+                () = tokio::time::sleep(RETRY_FIRST), if !failed.is_empty() => Changes::Named(Vec::new()),
                 () = shutdown.fired() => return,
             };
             let all = match changed {
                 Changes::Anything => {
                     let all = objects.list_as("", Match::Any).await;
                     if let Ok(all) = &all {
-                        remotes.keep_only(all);
+                        remotes.retain(all);
                     }
                     all
                 }
                 Changes::Named(mut names) => {
-                    names.append(&mut again);
+                    names.append(&mut failed);
                     names.sort_unstable();
                     names.dedup();
-                    look_at(&state, &objects, &names, &mut remotes).await
+                    read_named(&state, &objects, &names, &mut remotes).await
                 }
             };
             let Ok(all) = all else {
@@ -66,13 +66,13 @@ pub(super) fn watch(state: Arc<State>, done: watch::Sender<bool>, shutdown: Shut
                 let _item = item.begin();
                 let name = Text::new(name_of(object));
                 match ServiceReference::of(object) {
-                    Some(service) => remotes.see(&state, object, name, service),
+                    Some(service) => remotes.start_or_notify(&state, object, name, service),
                     None => {
                         remotes.forget(&name);
-                        if let Err(status) = tell(&state, &objects, object, &Condition::LOCAL).await {
+                        if let Err(status) = update_condition(&state, &objects, object, &Condition::LOCAL).await {
                             tracing::warn!(api_service = %name, error = status.message(), "will be tried again");
                             queue.retry(1);
-                            again.push(name);
+                            failed.push(name);
                         }
                     }
                 }
@@ -83,7 +83,7 @@ pub(super) fn watch(state: Arc<State>, done: watch::Sender<bool>, shutdown: Shut
 }
 
 /// Checks the APIServices of these names, and ends the tasks of deleted ones.
-async fn look_at(
+async fn read_named(
     state: &State,
     objects: &Objects,
     names: &[Text],
@@ -124,55 +124,55 @@ struct Remotes {
 struct Remote {
     service: ServiceReference,
     spec: Value,
-    changes: Arc<Notices>,
+    changes: Arc<ChangeSignals>,
     task: tokio::task::AbortHandle,
 }
 
 /// Notified when the APIService has changed.
 #[derive(Default)]
-struct Notices {
-    of_spec: Notify,
+struct ChangeSignals {
+    spec: Notify,
     /// Its status or metadata.
-    of_others: Notify,
+    other: Notify,
 }
 
 impl Remotes {
-    fn see(&mut self, state: &Arc<State>, object: &Value, name: Text, service: ServiceReference) {
+    fn start_or_notify(&mut self, state: &Arc<State>, object: &Value, name: Text, service: ServiceReference) {
         // Tasks end only with their APIService; the results of ended ones are collected here.
         while self.tasks.try_join_next().is_some() {}
         let spec = FieldRef::<APIService>::root(object).at(APIService::SPEC).value().clone();
-        if let Some(known) = self.by_name.get_mut(&name)
-            && known.service == service
+        if let Some(entry) = self.by_name.get_mut(&name)
+            && entry.service == service
         {
-            if known.spec == spec {
-                known.changes.of_others.notify_one();
+            if entry.spec == spec {
+                entry.changes.other.notify_one();
             } else {
-                known.spec = spec;
-                known.changes.of_spec.notify_one();
+                entry.spec = spec;
+                entry.changes.spec.notify_one();
             }
             return;
         }
         self.forget(&name);
-        let changes = Arc::new(Notices::default());
-        let watching = {
+        let changes = Arc::new(ChangeSignals::default());
+        let checks_task = {
             let (state, name, service, changes) = (state.clone(), name.clone(), service.clone(), changes.clone());
             supervise("APIService availability", move || {
-                watch_over(state.clone(), name.clone(), service.clone(), changes.clone())
+                run_checks(state.clone(), name.clone(), service.clone(), changes.clone())
             })
         };
-        let task = self.tasks.spawn(watching);
+        let task = self.tasks.spawn(checks_task);
         self.by_name.insert(name, Remote { service, spec, changes, task });
     }
 
     /// Ends the tasks of APIServices that are not in `all`.
-    fn keep_only(&mut self, all: &[Value]) {
-        let there: HashSet<&str> = all.iter().map(name_of).collect();
+    fn retain(&mut self, all: &[Value]) {
+        let current: HashSet<&str> = all.iter().map(name_of).collect();
         self.by_name.retain(|name, remote| {
-            let stays = there.contains(name.as_str());
-            if !stays {
+            let exists = current.contains(name.as_str());
+            if !exists {
                 remote.task.abort();
             }
-            stays
+            exists
         });
     }
 
@@ -184,7 +184,7 @@ impl Remotes {
 }
 
 /// Checks an APIService when it, its service or the service's endpoints change, and at intervals.
-async fn watch_over(state: Arc<State>, name: Text, service: ServiceReference, changes: Arc<Notices>) {
+async fn run_checks(state: Arc<State>, name: Text, service: ServiceReference, changes: Arc<ChangeSignals>) {
     let Ok(check) = Check::new(&state, name, service) else { return };
     let is_possible = check.reference.is_possible();
     let mut service_changes =
@@ -192,27 +192,27 @@ async fn watch_over(state: Arc<State>, name: Text, service: ServiceReference, ch
     let mut slice_changes =
         ChangeWatcher::labelled(check.slices.resource(), &check.reference.namespace, check.labels.clone());
     let mut retry = RETRY_FIRST;
-    let mut memory = Memory::default();
+    let mut history = VerdictHistory::default();
     let queue = state.queues.queue("RemoteAvailabilityController");
     loop {
         let item = queue.add().begin();
-        let checked = check.run(&state, &mut memory).await;
+        let outcome = check.run(&state, &mut history).await;
         drop(item);
-        let pause = match checked {
-            Ok(Outcome::Settled) => None,
-            Ok(Outcome::Answered) => {
+        let pause = match outcome {
+            Ok(Outcome::Final) => None,
+            Ok(Outcome::Responded) => {
                 retry = RETRY_FIRST;
-                Some(ASK_AGAIN)
+                Some(RECHECK_INTERVAL)
             }
-            Ok(Outcome::Silent) => {
+            Ok(Outcome::Unresponsive) => {
                 queue.retry(1);
-                retry = (retry * 2).min(ASK_AGAIN);
+                retry = (retry * 2).min(RECHECK_INTERVAL);
                 Some(retry)
             }
             Err(status) => {
                 tracing::warn!(api_service = %check.name, error = status.message(), "cannot be checked");
                 queue.retry(1);
-                retry = (retry * 2).min(ASK_AGAIN);
+                retry = (retry * 2).min(RECHECK_INTERVAL);
                 Some(retry)
             }
         };
@@ -221,10 +221,10 @@ async fn watch_over(state: Arc<State>, name: Text, service: ServiceReference, ch
             tokio::select! {
                 _ = service_changes.changed(), if is_possible => break,
                 _ = slice_changes.changed(), if is_possible => break,
-                () = changes.of_spec.notified() => break,
-                () = changes.of_others.notified() => match check.is_contradicted(&memory).await {
+                () = changes.spec.notified() => break,
+                () = changes.other.notified() => match check.is_contradicted(&history).await {
                     Ok(false) => {}
-                    Ok(true) => due = Some(Instant::now() + memory.contradicted(Instant::now())),
+                    Ok(true) => due = Some(Instant::now() + history.record_contradiction(Instant::now())),
                     Err(_) => due = Some(Instant::now() + RETRY_FIRST),
                 },
                 () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => break,
@@ -236,11 +236,11 @@ async fn watch_over(state: Arc<State>, name: Text, service: ServiceReference, ch
 /// The result of a check.
 enum Outcome {
     /// Only objects determine the condition, and their changes are watched.
-    Settled,
+    Final,
     /// The server answered.
-    Answered,
+    Responded,
     /// The server did not answer.
-    Silent,
+    Unresponsive,
 }
 
 /// The check of one APIService.
@@ -271,9 +271,9 @@ impl Check {
         })
     }
 
-    async fn run(&self, state: &State, memory: &mut Memory) -> Result<Outcome, Status> {
+    async fn run(&self, state: &State, history: &mut VerdictHistory) -> Result<Outcome, Status> {
         // The task ends when the APIService is deleted.
-        let Some(object) = read(&self.objects, "", &self.name).await? else { return Ok(Outcome::Settled) };
+        let Some(object) = read(&self.objects, "", &self.name).await? else { return Ok(Outcome::Final) };
         let (service, slices) = match self.reference.is_possible() {
             true => {
                 let service = read(&self.services, &self.reference.namespace, &self.reference.name).await?;
@@ -282,28 +282,28 @@ impl Check {
             false => (None, Vec::new()),
         };
         if let Some(condition) = checks::of_service(&self.reference, service.as_ref(), &slices) {
-            tell(state, &self.objects, &object, &condition).await?;
-            memory.verdict = Some(condition);
-            return Ok(Outcome::Settled);
+            update_condition(state, &self.objects, &object, &condition).await?;
+            history.verdict = Some(condition);
+            return Ok(Outcome::Final);
         }
         let condition = match checks::of_server(state.servers.as_deref(), &object).await {
             Ok(condition) => condition,
             Err(why) => {
                 tracing::warn!(api_service = %self.name, why, "its server cannot be asked");
-                return Ok(Outcome::Silent);
+                return Ok(Outcome::Unresponsive);
             }
         };
-        let outcome = if condition.status == "True" { Outcome::Answered } else { Outcome::Silent };
-        tell(state, &self.objects, &object, &condition).await?;
-        memory.verdict = Some(condition);
+        let outcome = if condition.status == "True" { Outcome::Responded } else { Outcome::Unresponsive };
+        update_condition(state, &self.objects, &object, &condition).await?;
+        history.verdict = Some(condition);
         Ok(outcome)
     }
 
     /// Reports whether someone has replaced the condition by another.
-    async fn is_contradicted(&self, memory: &Memory) -> Result<bool, Status> {
-        let Some(verdict) = &memory.verdict else { return Ok(false) };
+    async fn is_contradicted(&self, history: &VerdictHistory) -> Result<bool, Status> {
+        let Some(verdict) = &history.verdict else { return Ok(false) };
         let object = read(&self.objects, "", &self.name).await?;
-        Ok(object.is_some_and(|object| !verdict.is_told_by(&object)))
+        Ok(object.is_some_and(|object| !verdict.is_reported_by(&object)))
     }
 }
 
@@ -313,25 +313,25 @@ impl Check {
 /// once, they would write without end. So a server waits longer before each correction; one that cannot reach the
 /// APIService's server waits longest: where another one can, requests are better served than refused.
 #[derive(Default)]
-struct Memory {
+struct VerdictHistory {
     verdict: Option<Condition>,
     contradictions: u32,
     last: Option<Instant>,
 }
 
-impl Memory {
+impl VerdictHistory {
     /// The time without a contradiction after which earlier ones are forgotten.
-    const FORGETS: Duration = Duration::from_secs(120);
+    const RESET_AFTER: Duration = Duration::from_secs(120);
 
     /// Notes a contradiction, and returns the pause before the correction.
-    fn contradicted(&mut self, now: Instant) -> Duration {
-        if self.last.is_some_and(|last| now.duration_since(last) > Self::FORGETS) {
+    fn record_contradiction(&mut self, now: Instant) -> Duration {
+        if self.last.is_some_and(|last| now.duration_since(last) > Self::RESET_AFTER) {
             self.contradictions = 0;
         }
         self.last = Some(now);
         let (first, longest) = match &self.verdict {
             Some(verdict) if verdict.status == "True" => (RETRY_FIRST, Duration::from_secs(5)),
-            _ => (Duration::from_secs(1), ASK_AGAIN),
+            _ => (Duration::from_secs(1), RECHECK_INTERVAL),
         };
         let pause = first * 2u32.pow(self.contradictions.min(16));
         self.contradictions += 1;
@@ -340,12 +340,17 @@ impl Memory {
 }
 
 /// Writes the condition, unless the object already has it.
-async fn tell(state: &State, objects: &Objects, object: &Value, condition: &Condition) -> Result<(), Status> {
+async fn update_condition(
+    state: &State,
+    objects: &Objects,
+    object: &Value,
+    condition: &Condition,
+) -> Result<(), Status> {
     let metrics = state.metrics.as_ref();
     if let Some(metrics) = metrics {
-        metrics.seen(name_of(object), condition);
+        metrics.set_availability(name_of(object), condition);
     }
-    if condition.is_told_by(object) {
+    if condition.is_reported_by(object) {
         return Ok(());
     }
     let uid = metadata(object).at(ObjectMeta::UID).str();
@@ -359,7 +364,7 @@ async fn tell(state: &State, objects: &Objects, object: &Value, condition: &Cond
         Err(status) if status.is(StatusReason::NotFound) => Ok(()),
         Ok(()) => {
             if let Some(metrics) = metrics {
-                metrics.told(object, condition);
+                metrics.count_transition(object, condition);
             }
             Ok(())
         }
@@ -374,9 +379,9 @@ fn name_of(object: &Value) -> &str {
 fn set(object: &mut Value, condition: &Condition) {
     let now = rfc3339(SystemTime::now());
     let mut status = FieldMut::<APIService>::root(object).into_entry(APIService::STATUS);
-    let mut known = status.items(StatusFields::CONDITIONS);
-    let Some(mut there) = known.find(|there| there.str(ConditionFields::TYPE) == "Available") else {
-        drop(known);
+    let mut conditions = status.items(StatusFields::CONDITIONS);
+    let Some(mut current) = conditions.find(|current| current.str(ConditionFields::TYPE) == "Available") else {
+        drop(conditions);
         let condition = value!({
             "type": "Available", "status": (condition.status), "lastTransitionTime": now,
             "reason": (condition.reason.clone()), "message": (condition.message.clone())
@@ -385,12 +390,12 @@ fn set(object: &mut Value, condition: &Condition) {
         status.set(StatusFields::CONDITIONS, all);
         return;
     };
-    if there.get(ConditionFields::STATUS).as_str() != Some(condition.status) {
-        there.set(ConditionFields::STATUS, condition.status);
-        there.set(ConditionFields::LAST_TRANSITION_TIME, now);
+    if current.get(ConditionFields::STATUS).as_str() != Some(condition.status) {
+        current.set(ConditionFields::STATUS, condition.status);
+        current.set(ConditionFields::LAST_TRANSITION_TIME, now);
     }
-    there.set(ConditionFields::REASON, condition.reason.clone());
-    there.set(ConditionFields::MESSAGE, condition.message.clone());
+    current.set(ConditionFields::REASON, condition.reason.clone());
+    current.set(ConditionFields::MESSAGE, condition.message.clone());
 }
 
 #[cfg(test)]
@@ -398,12 +403,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn corrections_become_rare() {
+    fn corrections_back_off() {
         let after = |status: &'static str, times: usize, apart: Duration| {
             let condition = Condition { status, ..Condition::LOCAL };
-            let mut memory = Memory { verdict: Some(condition), ..Memory::default() };
+            let mut history = VerdictHistory { verdict: Some(condition), ..VerdictHistory::default() };
             let begin = Instant::now();
-            let pauses = (0..times).map(|n| memory.contradicted(begin + apart * n as u32));
+            let pauses = (0..times).map(|n| history.record_contradiction(begin + apart * n as u32));
             pauses.last().unwrap_or_default()
         };
         let second = Duration::from_secs(1);

@@ -21,16 +21,16 @@ use binnacle_validation::names;
 pub trait AggregatedServers: fmt::Debug + Send + Sync {
     /// Requests the resources of an APIService's group version from its server. `spec.service` is known to have its
     /// port and a ready endpoint.
-    fn discover<'a>(&'a self, api_service: &'a Value) -> BoxFuture<'a, Result<(), Undiscovered>>;
+    fn discover<'a>(&'a self, api_service: &'a Value) -> BoxFuture<'a, Result<(), DiscoveryError>>;
 }
 
 /// The reason why there is no successful response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Undiscovered {
+pub enum DiscoveryError {
     /// The request failed; the message is for the condition.
     Failed(String),
     /// The request was not sent, as the bundle of authorities cannot be read: the condition stays unchanged.
-    Unasked(String),
+    NotSent(String),
 }
 
 /// The name, namespace and port of `spec.service`.
@@ -84,17 +84,17 @@ impl Condition {
         Self { status, reason: Text::new_static(reason), message: message.into() }
     }
 
-    fn no(reason: &'static str, message: String) -> Self {
+    fn unavailable(reason: &'static str, message: String) -> Self {
         Self::new("False", reason, message)
     }
 
-    pub(super) fn is_told_by(&self, object: &Value) -> bool {
+    pub(super) fn is_reported_by(&self, object: &Value) -> bool {
         let status = FieldRef::<APIService>::root(object).at(APIService::STATUS).detached();
-        status.at(APIServiceStatus::CONDITIONS).values().any(|there| {
-            there.at(ConditionFields::TYPE).str() == "Available"
-                && there.at(ConditionFields::STATUS).str() == self.status
-                && there.at(ConditionFields::REASON).str() == self.reason
-                && there.at(ConditionFields::MESSAGE).str() == self.message
+        status.at(APIServiceStatus::CONDITIONS).values().any(|condition| {
+            condition.at(ConditionFields::TYPE).str() == "Available"
+                && condition.at(ConditionFields::STATUS).str() == self.status
+                && condition.at(ConditionFields::REASON).str() == self.reason
+                && condition.at(ConditionFields::MESSAGE).str() == self.message
         })
     }
 }
@@ -116,7 +116,7 @@ pub(super) async fn slices(slices: &Objects, namespace: &str, labels: &LabelSele
 /// Returns the condition of an unusable service, or `None`. Only a service with a cluster IP is checked further.
 pub(super) fn of_service(reference: &ServiceReference, service: Option<&Value>, slices: &[Value]) -> Option<Condition> {
     let Some(service) = service else {
-        return Some(Condition::no("ServiceNotFound", format!("{reference} is not present")));
+        return Some(Condition::unavailable("ServiceNotFound", format!("{reference} is not present")));
     };
     let spec = FieldRef::<Service>::root(service).at(Service::SPEC).detached();
     if spec.at(ServiceSpec::TYPE).str() != "ClusterIP" {
@@ -125,16 +125,19 @@ pub(super) fn of_service(reference: &ServiceReference, service: Option<&Value>, 
     let mut ports = spec.at(ServiceSpec::PORTS).values();
     let Some(port) = ports.find(|port| port.at(ServicePort::PORT).int() == Some(reference.port)) else {
         let message = format!("{reference} is not listening on port {}", reference.port);
-        return Some(Condition::no("ServicePortError", message));
+        return Some(Condition::unavailable("ServicePortError", message));
     };
     if slices.is_empty() {
-        return Some(Condition::no("EndpointsNotFound", format!("cannot find endpointslices for {reference}")));
+        return Some(Condition::unavailable(
+            "EndpointsNotFound",
+            format!("cannot find endpointslices for {reference}"),
+        ));
     }
     let port_name = port.at(ServicePort::NAME).str();
     if !slices.iter().any(|slice| serves(slice, port_name)) {
         let quoted = binnacle_meta::go_quote(port_name);
         let message = format!("endpointslices for {reference} have no addresses with port name {quoted}");
-        return Some(Condition::no("MissingEndpoints", message));
+        return Some(Condition::unavailable("MissingEndpoints", message));
     }
     None
 }
@@ -157,12 +160,12 @@ pub(super) async fn of_server(
     api_service: &Value,
 ) -> Result<Condition, String> {
     let Some(servers) = servers else {
-        return Ok(Condition::no("FailedDiscoveryCheck", "this server does not proxy to others".to_owned()));
+        return Ok(Condition::unavailable("FailedDiscoveryCheck", "this server does not proxy to others".to_owned()));
     };
     match servers.discover(api_service).await {
         Ok(()) => Ok(Condition::new("True", "Passed", "all checks passed".to_owned())),
-        Err(Undiscovered::Failed(why)) => Ok(Condition::no("FailedDiscoveryCheck", why)),
-        Err(Undiscovered::Unasked(why)) => Err(why),
+        Err(DiscoveryError::Failed(why)) => Ok(Condition::unavailable("FailedDiscoveryCheck", why)),
+        Err(DiscoveryError::NotSent(why)) => Err(why),
     }
 }
 
@@ -176,13 +179,13 @@ mod tests {
     struct Unreadable;
 
     impl AggregatedServers for Unreadable {
-        fn discover<'a>(&'a self, _: &'a Value) -> BoxFuture<'a, Result<(), Undiscovered>> {
-            Box::pin(async { Err(Undiscovered::Unasked("unable to parse bytes as PEM block".to_owned())) })
+        fn discover<'a>(&'a self, _: &'a Value) -> BoxFuture<'a, Result<(), DiscoveryError>> {
+            Box::pin(async { Err(DiscoveryError::NotSent("unable to parse bytes as PEM block".to_owned())) })
         }
     }
 
     #[test]
-    fn names_that_services_can_have() {
+    fn recognizes_possible_service_names() {
         let long = "x".repeat(64);
         for (namespace, name, want) in [
             ("default", "a-1", true),
@@ -202,13 +205,13 @@ mod tests {
 
     /// A server whose bundle cannot be read gets no condition.
     #[tokio::test]
-    async fn servers_that_cannot_be_asked() {
+    async fn unreadable_ca_bundle_yields_no_condition() {
         let condition = of_server(Some(&Unreadable), &Value::Null).await;
         assert_eq!(condition.err().as_deref(), Some("unable to parse bytes as PEM block"));
     }
 
     #[test]
-    fn services() {
+    fn checks_service_and_endpoint_slices() {
         let reference = ServiceReference { namespace: "ns".into(), name: "agg".into(), port: 443 };
         let service = |kind: &str, port: i64| value!({"spec": {"type": kind, "ports": [{"name": "http", "port": 80i64}, {"name": "https", "port": port}]}});
         let slice = |ready: Value, port_name: &str| {

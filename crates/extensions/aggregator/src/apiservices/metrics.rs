@@ -35,12 +35,12 @@ impl AvailabilityMetrics {
     }
 
     /// Sets the availability of an APIService after a check.
-    pub(super) fn seen(&self, name: &str, condition: &Condition) {
+    pub(super) fn set_availability(&self, name: &str, condition: &Condition) {
         self.0.unavailable.with_label_values(&[name]).set(i64::from(condition.status != "True"));
     }
 
     /// Counts a condition that replaces the one in `before`, if the APIService becomes unavailable.
-    pub(super) fn told(&self, before: &Value, condition: &Condition) {
+    pub(super) fn count_transition(&self, before: &Value, condition: &Condition) {
         let before = FieldRef::<APIService>::root(before);
         if is_available(before) && condition.status != "True" {
             let name = before.at(APIService::METADATA).at(ObjectMeta::NAME).str();

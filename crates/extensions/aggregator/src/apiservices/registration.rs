@@ -43,23 +43,23 @@ pub struct Registrations(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    wanted: Mutex<Wanted>,
+    desired: Mutex<DesiredApiServices>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct Wanted {
-    by_name: BTreeMap<Text, Kept>,
+struct DesiredApiServices {
+    by_name: BTreeMap<Text, DesiredApiService>,
     /// Names whose entry has changed since the last check.
     changed: BTreeSet<Text>,
 }
 
 /// The wanted state of an APIService.
 #[derive(Clone)]
-struct Kept {
+struct DesiredApiService {
     spec: Value,
     /// The value of the label.
-    how: &'static str,
+    automanaged: &'static str,
 }
 
 impl Registrations {
@@ -78,27 +78,27 @@ impl Registrations {
     /// Removes the APIService of a group version, unless it lacks the label.
     pub fn forget(&self, group: &str, version: &str) {
         let name = name(group, version);
-        let mut wanted = self.0.wanted.lock();
-        if wanted.by_name.remove(&name).is_some() {
-            wanted.changed.insert(name);
+        let mut desired = self.0.desired.lock();
+        if desired.by_name.remove(&name).is_some() {
+            desired.changed.insert(name);
             self.0.changed.notify_one();
         }
     }
 
-    fn put(&self, api: &LocalApi, how: &'static str) {
+    fn put(&self, api: &LocalApi, automanaged: &'static str) {
         let name = name(&api.group, &api.version);
-        let mut wanted = self.0.wanted.lock();
-        wanted.by_name.insert(name.clone(), Kept { spec: api.spec(), how });
-        wanted.changed.insert(name);
+        let mut desired = self.0.desired.lock();
+        desired.by_name.insert(name.clone(), DesiredApiService { spec: api.spec(), automanaged });
+        desired.changed.insert(name);
         self.0.changed.notify_one();
     }
 
-    fn get(&self, name: &str) -> Option<Kept> {
-        self.0.wanted.lock().by_name.get(name).cloned()
+    fn get(&self, name: &str) -> Option<DesiredApiService> {
+        self.0.desired.lock().by_name.get(name).cloned()
     }
 
     fn take_changed(&self) -> BTreeSet<Text> {
-        std::mem::take(&mut self.0.wanted.lock().changed)
+        std::mem::take(&mut self.0.desired.lock().changed)
     }
 }
 
@@ -127,7 +127,7 @@ pub(super) fn watch(state: Arc<State>, done: watch::Sender<bool>, shutdown: Shut
         let Ok(resource) = state.resources.require(GROUP, VERSION, PLURAL) else { return };
         let mut changes = ChangeWatcher::all(&resource);
         let queue = state.queues.queue("autoregister");
-        let mut keeper = Keeper { state: &state, there_at_start: HashSet::new(), done: HashSet::new() };
+        let mut reconciler = Reconciler { state: &state, existed_at_start: HashSet::new(), done: HashSet::new() };
         let mut failed: BTreeSet<Text> = BTreeSet::new();
         let mut retry: Option<Duration> = None;
         let mut is_first = true;
@@ -135,7 +135,7 @@ pub(super) fn watch(state: Arc<State>, done: watch::Sender<bool>, shutdown: Shut
             let mut names = tokio::select! {
                 changed = changes.changed() => match changed {
                     Changes::Named(names) => names.into_iter().collect(),
-                    Changes::Anything => match keeper.everything(is_first).await {
+                    Changes::Anything => match reconciler.list_names(is_first).await {
                         Ok(names) => {
                             is_first = false;
                             names
@@ -154,7 +154,7 @@ pub(super) fn watch(state: Arc<State>, done: watch::Sender<bool>, shutdown: Shut
             };
             names.append(&mut failed);
             let items: Vec<WorkItem> = queue.add_all(names.len()).into_iter().map(QueuedItem::begin).collect();
-            failed = keeper.check_all(names).await;
+            failed = reconciler.reconcile_all(names).await;
             drop(items);
             queue.retry(failed.len());
             retry = if failed.is_empty() {
@@ -167,36 +167,36 @@ pub(super) fn watch(state: Arc<State>, done: watch::Sender<bool>, shutdown: Shut
     })
 }
 
-struct Keeper<'a> {
+struct Reconciler<'a> {
     state: &'a State,
     /// The names that existed when the loop began: later ones that are maintained only at the start are not changed.
-    there_at_start: HashSet<Text>,
+    existed_at_start: HashSet<Text>,
     /// Names that have been checked.
     done: HashSet<Text>,
 }
 
-impl Keeper<'_> {
-    async fn everything(&mut self, is_first: bool) -> Result<BTreeSet<Text>, Status> {
+impl Reconciler<'_> {
+    async fn list_names(&mut self, is_first: bool) -> Result<BTreeSet<Text>, Status> {
         let objects = Objects::new(&self.state.resources, GROUP, VERSION, PLURAL)?;
-        let there = objects.list_as("", Match::Any).await?;
+        let existing = objects.list_as("", Match::Any).await?;
         let mut names: BTreeSet<Text> =
-            there.iter().map(|object| metadata(object).at(ObjectMeta::NAME).str().into()).collect();
+            existing.iter().map(|object| metadata(object).at(ObjectMeta::NAME).str().into()).collect();
         if is_first {
-            self.there_at_start = names.iter().cloned().collect();
+            self.existed_at_start = names.iter().cloned().collect();
         }
-        names.extend(self.state.registrations.0.wanted.lock().by_name.keys().cloned());
+        names.extend(self.state.registrations.0.desired.lock().by_name.keys().cloned());
         Ok(names)
     }
 
     /// Checks APIServices; returns the names to check again.
-    async fn check_all(&mut self, names: BTreeSet<Text>) -> BTreeSet<Text> {
+    async fn reconcile_all(&mut self, names: BTreeSet<Text>) -> BTreeSet<Text> {
         let checks = names.into_iter().map(|name| {
-            let first_time = !self.done.contains(&name);
-            let there_at_start = self.there_at_start.contains(&name);
-            let wanted = self.state.registrations.get(&name);
+            let is_first_time = !self.done.contains(&name);
+            let existed_at_start = self.existed_at_start.contains(&name);
+            let desired = self.state.registrations.get(&name);
             let resources = &self.state.resources;
             async move {
-                let result = check(resources, &name, wanted, there_at_start, first_time).await;
+                let result = reconcile(resources, &name, desired, existed_at_start, is_first_time).await;
                 (name, result)
             }
         });
@@ -217,45 +217,47 @@ impl Keeper<'_> {
 }
 
 /// Creates, updates or deletes one APIService as wanted.
-async fn check(
+async fn reconcile(
     resources: &Catalog,
     name: &str,
-    wanted: Option<Kept>,
-    there_at_start: bool,
-    first_time: bool,
+    desired: Option<DesiredApiService>,
+    existed_at_start: bool,
+    is_first_time: bool,
 ) -> Result<(), Status> {
     let objects = Objects::new(resources, GROUP, VERSION, PLURAL)?;
     let resource = objects.resource();
     let context = Context::internal("");
-    let there = match resource.get_object(&context, name, Match::Any).await {
+    let existing = match resource.get_object(&context, name, Match::Any).await {
         Ok(stored) => Some(stored.object),
         Err(status) if status.is(StatusReason::NotFound) => None,
         Err(status) => return Err(status),
     };
-    if wanted.as_ref().is_some_and(|wanted| wanted.how == ON_START) && !first_time {
+    if desired.as_ref().is_some_and(|desired| desired.automanaged == ON_START) && !is_first_time {
         return Ok(());
     }
-    let result = match (there, wanted) {
+    let result = match (existing, desired) {
         (None, None) => Ok(()),
-        (None, Some(wanted)) => {
-            let labels: Object = [(LABEL, wanted.how)].into_iter().collect();
-            let object = value!({"metadata": {"name": name, "labels": labels}, "spec": (wanted.spec)});
+        (None, Some(desired)) => {
+            let labels: Object = [(LABEL, desired.automanaged)].into_iter().collect();
+            let object = value!({"metadata": {"name": name, "labels": labels}, "spec": (desired.spec)});
             objects.create("", object).await.map(|_| ())
         }
-        (Some(there), wanted) => match metadata(&there).at(ObjectMeta::LABELS).key(LABEL).str() {
-            ON_START if !there_at_start || !first_time => Ok(()),
-            ON_START | ALWAYS => match wanted {
+        (Some(existing), desired) => match metadata(&existing).at(ObjectMeta::LABELS).key(LABEL).str() {
+            ON_START if !existed_at_start || !is_first_time => Ok(()),
+            ON_START | ALWAYS => match desired {
                 None => {
-                    let uid = Some(metadata(&there).at(ObjectMeta::UID).str().into());
+                    let uid = Some(metadata(&existing).at(ObjectMeta::UID).str().into());
                     let options = DeleteOptions { uid, ..DeleteOptions::default() };
                     resource.delete(&context, name, &options).await.map(|_| ())
                 }
-                Some(wanted) if *FieldRef::<APIService>::root(&there).at(APIService::SPEC).value() == wanted.spec => {
+                Some(desired)
+                    if *FieldRef::<APIService>::root(&existing).at(APIService::SPEC).value() == desired.spec =>
+                {
                     Ok(())
                 }
-                Some(wanted) => {
+                Some(desired) => {
                     let update = objects.update("", name, "", |object| {
-                        FieldMut::root(object).set(APIService::SPEC, wanted.spec.clone());
+                        FieldMut::root(object).set(APIService::SPEC, desired.spec.clone());
                     });
                     update.await
                 }

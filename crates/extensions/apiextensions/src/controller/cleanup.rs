@@ -11,7 +11,7 @@ use binnacle_registry::{Context, DeleteOptions, ListOptions, Resource};
 use binnacle_schema::Value;
 
 use super::conditions::{Condition, put};
-use super::{CLEANUP, Keeper};
+use super::{CLEANUP, Reconciler};
 use binnacle_controllers::Objects;
 
 /// The state of a definition's objects after the deletion request.
@@ -26,11 +26,11 @@ pub(super) fn has_objects(object: &Value) -> bool {
     metadata(object).at(ObjectMeta::FINALIZERS).contains(CLEANUP)
 }
 
-impl Keeper<'_> {
+impl Reconciler<'_> {
     /// Deletes the remaining objects; returns true when nothing is left to do for the definition.
     pub(super) async fn clean_up(&mut self, objects: &Objects, definition: &Definition) -> Result<bool, Status> {
         let name = &definition.name;
-        let running = Condition {
+        let in_progress = Condition {
             kind: "Terminating",
             holds: true,
             reason: "InstanceDeletionInProgress",
@@ -41,7 +41,7 @@ impl Keeper<'_> {
             // Nobody who has read the condition can create anything.
             self.serving.serve(definition, true, &*self.state.registrar);
         }
-        self.tell(objects, name, None, |object| put(object, running)).await?;
+        self.update_status(objects, name, None, |object| put(object, in_progress)).await?;
         let instances = if is_served {
             match self.serving.storage_resource(definition) {
                 Some(resource) => delete_instances(&resource).await?,
@@ -60,14 +60,15 @@ impl Keeper<'_> {
                 message: "resource was never established",
             })
         };
-        let Instances::Gone(ended) = instances else { return Ok(false) };
+        let Instances::Gone(finished) = instances else { return Ok(false) };
         let change = |object: &mut Value| {
-            put(object, ended);
-            let left = metadata(object).at(ObjectMeta::FINALIZERS).list().iter();
-            let left: Vec<Value> = left.filter(|finalizer| finalizer.as_str() != Some(CLEANUP)).cloned().collect();
-            FieldMut::<Crd>::root(object).entry(Crd::METADATA).set(ObjectMeta::FINALIZERS, left);
+            put(object, finished);
+            let remaining = metadata(object).at(ObjectMeta::FINALIZERS).list().iter();
+            let remaining: Vec<Value> =
+                remaining.filter(|finalizer| finalizer.as_str() != Some(CLEANUP)).cloned().collect();
+            FieldMut::<Crd>::root(object).entry(Crd::METADATA).set(ObjectMeta::FINALIZERS, remaining);
         };
-        self.tell(objects, name, None, change).await?;
+        self.update_status(objects, name, None, change).await?;
         Ok(true)
     }
 }

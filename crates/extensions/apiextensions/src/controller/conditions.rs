@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use crate::StructuralRules;
-use crate::names::Judgement;
+use crate::names::NameVerdict;
 use binnacle_fields::apiextensions::v1::{
     CustomResourceDefinition as Crd, CustomResourceDefinitionCondition as ConditionFields,
     CustomResourceDefinitionSpec as Spec, CustomResourceDefinitionStatus as StatusFields,
@@ -56,14 +56,14 @@ fn put_status(object: &mut Value, kind: &str, status: &str, reason: &str, messag
 
 /// Writes the names and their conditions. A definition does not become established if its names conflict with
 /// another's, or if its conversion webhook's CA bundle is invalid.
-pub(super) fn put_names(object: &mut Value, judgement: &Judgement, established: bool) {
+pub(super) fn put_names(object: &mut Value, verdict: &NameVerdict, established: bool) {
     let mut status = FieldMut::<Crd>::root(object).into_entry(Crd::STATUS);
-    status.set(StatusFields::ACCEPTED_NAMES, judgement.accepted.to_value());
+    status.set(StatusFields::ACCEPTED_NAMES, verdict.accepted.to_value());
     let was_established = status.read().at(StatusFields::CONDITIONS).values().any(|condition| {
         condition.at(ConditionFields::TYPE).str() == "Established"
             && condition.at(ConditionFields::STATUS).str() == "True"
     });
-    let names = match &judgement.conflict {
+    let names = match &verdict.conflict {
         None => Condition { kind: "NamesAccepted", holds: true, reason: "NoConflicts", message: "no conflicts found" },
         Some((reason, message)) => Condition { kind: "NamesAccepted", holds: false, reason, message },
     };
@@ -74,7 +74,7 @@ pub(super) fn put_names(object: &mut Value, judgement: &Judgement, established: 
         return;
     }
     let message = "the initial names have been accepted";
-    let state = match (established, &judgement.conflict) {
+    let state = match (established, &verdict.conflict) {
         (true, _) => Condition { kind: "Established", holds: true, reason: "InitialNamesAccepted", message },
         (false, None) => {
             let message = "The conversion webhook CABundle is invalid";
@@ -171,15 +171,15 @@ mod tests {
 
     /// With accepted names it is still not established; once established, it stays so.
     #[test]
-    fn a_webhook_that_cannot_be_trusted() {
+    fn invalid_ca_bundle_prevents_establishing() {
         let mut object = value!({"spec": {"group": "a.test"}});
-        let judgement = Judgement { accepted: Definition::read(&object).names, conflict: None };
+        let verdict = NameVerdict { accepted: Definition::read(&object).names, conflict: None };
         for (established, want) in [
             (false, ("False", "InvalidCABundle")),
             (true, ("True", "InitialNamesAccepted")),
             (false, ("True", "InitialNamesAccepted")),
         ] {
-            put_names(&mut object, &judgement, established);
+            put_names(&mut object, &verdict, established);
             let definition = Definition::read(&object);
             assert!(definition.is("NamesAccepted"));
             let state = definition.condition("Established").unwrap();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_structural() {
+    fn reports_non_structural_schemas() {
         let object = |preserve: bool, schema: Value| {
             let version = value!({"name": "v1", "schema": {"openAPIV3Schema": schema}});
             value!({"spec": {"preserveUnknownFields": preserve, "versions": [version]}})

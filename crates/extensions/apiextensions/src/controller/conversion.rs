@@ -1,7 +1,7 @@
 //! Conversion of custom resources by the webhook in their definition.
 
-mod answer;
 mod metrics;
+mod response;
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -61,11 +61,11 @@ impl ConversionWebhook {
     fn client(&self) -> Result<&Client, String> {
         match self.client.get() {
             Some(client) => Ok(client),
-            None => self.make_client().map(|client| self.client.get_or_init(|| client)),
+            None => self.build_client().map(|client| self.client.get_or_init(|| client)),
         }
     }
 
-    fn make_client(&self) -> Result<Client, String> {
+    fn build_client(&self) -> Result<Client, String> {
         let webhook = FieldRef::<WebhookConversion>::root(&self.webhook);
         let config = webhook.at(WebhookConversion::CLIENT_CONFIG);
         let service = config.at(WebhookClientConfig::SERVICE).detached().set();
@@ -91,11 +91,11 @@ impl ConversionWebhook {
     fn review_version(&self) -> Result<&str, String> {
         let webhook = FieldRef::<WebhookConversion>::root(&self.webhook);
         let versions = webhook.at(WebhookConversion::CONVERSION_REVIEW_VERSIONS).strs();
-        let mut known = versions.filter(|version| matches!(*version, "v1" | "v1beta1"));
-        known.next().ok_or_else(|| "no supported conversion review versions".to_owned())
+        let mut supported = versions.filter(|version| matches!(*version, "v1" | "v1beta1"));
+        supported.next().ok_or_else(|| "no supported conversion review versions".to_owned())
     }
 
-    async fn call(&self, version: &str, objects: &[Value], wanted: &str) -> Result<Vec<Value>, (Failure, String)> {
+    async fn call(&self, version: &str, objects: &[Value], desired: &str) -> Result<Vec<Value>, (Failure, String)> {
         let failed = |why: String| (Failure::Call, why);
         let uid = Text::from(uuid::Uuid::new_v4().to_string());
         let review = value!({
@@ -103,7 +103,7 @@ impl ConversionWebhook {
             "apiVersion": (format!("{GROUP}/{version}")),
             "request": {
                 "uid": (uid.clone()),
-                "desiredAPIVersion": wanted,
+                "desiredAPIVersion": desired,
                 "objects": (Value::List(objects.to_vec())),
             },
             "response": {"uid": "", "convertedObjects": null, "result": {"metadata": {}}},
@@ -111,75 +111,83 @@ impl ConversionWebhook {
         let mut body = Vec::new();
         json::write(&review, &mut body);
         let client = self.client().map_err(failed)?;
-        let answer = post(client, body.into()).await.map_err(|error| match error {
+        let response = post(client, body.into()).await.map_err(|error| match error {
             WebhookError::TooLarge { message } => (Failure::TooLarge, message),
             error => failed(error.to_string()),
         })?;
-        if answer.body.is_empty() {
-            let media = answer.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
-            let code = answer.code;
+        if response.body.is_empty() {
+            let media = response.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
+            let code = response.code;
             return Err(failed(format!("0-length response with status code: {code} and content type: {media}")));
         }
         let of_another_kind = |given: &GroupVersion, kind: &str, tree: &Value| match kind {
-            REVIEW => answer::check_types(tree, &given.version),
+            REVIEW => response::check_types(tree, &given.version),
             _ => Ok(()),
         };
         let expected = ReviewKind { group: GROUP, version, kind: REVIEW };
         // The semaphore is never closed.
         let _turn = DECODERS.acquire().await;
-        binnacle_work::large(answer.body.len()).await;
-        let review = within_object_limits(|| expected.read(&answer.body, &LIMITS, of_another_kind));
+        binnacle_work::large(response.body.len()).await;
+        let review = within_object_limits(|| expected.read(&response.body, &LIMITS, of_another_kind));
         let review = review.map_err(|failure| match failure {
             ReadFailure::Invalid(why) if !has_too_many_elements(&why) => failed(why),
             failure => (Failure::TooLarge, failure.into_text()),
         })?;
-        answer::check_types(&review, version).map_err(failed)?;
+        response::check_types(&review, version).map_err(failed)?;
         converted_objects(review, version, &uid).map_err(|why| (Failure::MalformedResponse, why))
     }
 
     /// Asks for all objects at once, and if the answer is not a conversion of all of them, for one after the other:
     /// kube-apiserver always does, so its errors are about one object, and webhooks may know no more than one.
-    async fn ask_for_all(&self, version: &str, objects: &[Value], wanted: &str) -> Result<Vec<Value>, ReadFailure> {
-        match self.ask(version, objects, wanted).await {
+    async fn convert_all(&self, version: &str, objects: &[Value], desired: &str) -> Result<Vec<Value>, ReadFailure> {
+        match self.convert_counted(version, objects, desired).await {
             Err((failure, _)) if objects.len() > 1 && !matches!(failure, Failure::Call | Failure::TooLarge) => {}
-            answered => return answered.map_err(read_failure),
+            result => return result.map_err(read_failure),
         }
         let mut converted = Vec::with_capacity(objects.len());
         for object in objects {
-            let one = self.ask(version, std::slice::from_ref(object), wanted).await;
+            let one = self.convert_counted(version, std::slice::from_ref(object), desired).await;
             converted.extend(one.map_err(read_failure)?);
         }
         Ok(converted)
     }
 
     /// Calls the webhook, and counts the call.
-    async fn ask(&self, version: &str, objects: &[Value], wanted: &str) -> Result<Vec<Value>, (Failure, String)> {
-        let begun = Instant::now();
-        let answered = self.convert_with(version, objects, wanted).await;
-        self.metrics.asked(answered.as_ref().err().map(|(failure, _)| *failure), begun.elapsed());
-        answered
-    }
-
-    /// Calls the webhook, and compares its objects with the originals.
-    async fn convert_with(
+    async fn convert_counted(
         &self,
         version: &str,
         objects: &[Value],
-        wanted: &str,
+        desired: &str,
+    ) -> Result<Vec<Value>, (Failure, String)> {
+        let start = Instant::now();
+        let result = self.convert_checked(version, objects, desired).await;
+        self.metrics.called(result.as_ref().err().map(|(failure, _)| *failure), start.elapsed());
+        result
+    }
+
+    /// Calls the webhook, and compares its objects with the originals.
+    async fn convert_checked(
+        &self,
+        version: &str,
+        objects: &[Value],
+        desired: &str,
     ) -> Result<Vec<Value>, (Failure, String)> {
         let webhook = format!("conversion webhook for {}", objects.first().map(kind_of).unwrap_or_default());
-        let answered = self.call(version, objects, wanted).await;
-        let converted = answered.map_err(|(failure, why)| (failure, format!("{webhook} failed: {why}")))?;
-        let (got, expected) = (converted.len(), objects.len());
-        if got != expected {
-            return Err((Failure::PartialResponse, format!("{webhook} returned {got} objects, expected {expected}")));
+        let result = self.call(version, objects, desired).await;
+        let converted = result.map_err(|(failure, why)| (failure, format!("{webhook} failed: {why}")))?;
+        let (received, expected) = (converted.len(), objects.len());
+        if received != expected {
+            return Err((
+                Failure::PartialResponse,
+                format!("{webhook} returned {received} objects, expected {expected}"),
+            ));
         }
         let invalid = |why: String| (Failure::InvalidConvertedObject, format!("{webhook} {why}"));
         let mut done = Vec::with_capacity(expected);
         for (i, (original, mut converted)) in objects.iter().zip(converted).enumerate() {
             // Only this failure's message does not name the webhook.
-            answer::check_object(&converted).map_err(|why| (Failure::InvalidConvertedObject, why))?;
-            check(original, &converted, wanted, i).map_err(invalid)?;
+            response::check_object(&converted).map_err(|why| (Failure::InvalidConvertedObject, why))?;
+            check(original, &converted, desired, i).map_err(invalid)?;
             let restored = restore_metadata(original, &mut converted);
             restored.map_err(|why| invalid(format!("returned invalid metadata: {why}")))?;
             done.push(converted);
@@ -190,16 +198,16 @@ impl ConversionWebhook {
 
 impl Converter for ConversionWebhook {
     fn convert(&self, objects: Vec<Value>, api_version: &str) -> Converted<'_> {
-        let wanted = Text::from(api_version);
+        let desired = Text::from(api_version);
         Box::pin(async move {
             let Some(first) = objects.first() else { return Ok(objects) };
-            let (from, to) = (version_of(first.str_at(&["apiVersion"])).to_owned(), version_of(&wanted));
-            let begun = Instant::now();
+            let (from, to) = (version_of(first.str_at(&["apiVersion"])).to_owned(), version_of(&desired));
+            let start = Instant::now();
             let converted = match self.review_version() {
-                Ok(version) => self.ask_for_all(version, &objects, &wanted).await,
+                Ok(version) => self.convert_all(version, &objects, &desired).await,
                 Err(why) => Err(ReadFailure::Invalid(why)),
             };
-            self.metrics.converted(&self.definition, [&from, to], converted.is_ok(), begun.elapsed());
+            self.metrics.converted(&self.definition, [&from, to], converted.is_ok(), start.elapsed());
             converted
         })
     }
@@ -219,19 +227,19 @@ fn read_failure((failure, why): (Failure, String)) -> ReadFailure {
 
 /// Posts a review, and repeats it if the server asks to retry later.
 async fn post(client: &Client, document: Bytes) -> Result<Answer, WebhookError> {
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut attempts = 1;
     loop {
-        let answer = client.post(document.clone()).await;
-        match &answer {
+        let response = client.post(document.clone()).await;
+        match &response {
             Err(WebhookError::Status { code, retry_after: Some(seconds), .. }) if *code == 429 || *code >= 500 => {
                 let pause = Duration::from_secs(u64::from(*seconds));
-                if attempts == ATTEMPTS || begun.elapsed() + pause >= TIMEOUT {
-                    return answer;
+                if attempts == ATTEMPTS || start.elapsed() + pause >= TIMEOUT {
+                    return response;
                 }
                 tokio::time::sleep(pause).await;
             }
-            _ => return answer,
+            _ => return response,
         }
         attempts += 1;
     }
@@ -264,16 +272,16 @@ fn kind_of(object: &Value) -> String {
 fn converted_objects(mut review: Value, version: &str, uid: &str) -> Result<Vec<Value>, String> {
     // v1beta1 checks neither of them.
     let strict = version == "v1";
-    let (expected, got) = (format!("{GROUP}/{version}, Kind={REVIEW}"), kind_of(&review));
-    if strict && got != expected {
-        return Err(format!("expected webhook response of {expected}, got {got}"));
+    let (expected, received) = (format!("{GROUP}/{version}, Kind={REVIEW}"), kind_of(&review));
+    if strict && received != expected {
+        return Err(format!("expected webhook response of {expected}, got {received}"));
     }
     let Some(response) = review.get("response").filter(|response| !response.is_null()) else {
         return Err("no response provided".to_owned());
     };
-    let answered = response.str_at(&["uid"]);
-    if strict && answered != uid {
-        return Err(format!("expected response.uid={}, got {}", go_quote(uid), go_quote(answered)));
+    let received = response.str_at(&["uid"]);
+    if strict && received != uid {
+        return Err(format!("expected response.uid={}, got {}", go_quote(uid), go_quote(received)));
     }
     let (status, message) = (response.str_at(&["result", "status"]), response.str_at(&["result", "message"]));
     if status != "Success" {
@@ -290,24 +298,24 @@ fn converted_objects(mut review: Value, version: &str, uid: &str) -> Result<Vec<
 }
 
 /// Fails unless a converted object has the wanted version and the original's identity.
-fn check(original: &Value, converted: &Value, wanted: &str, i: usize) -> Result<(), String> {
-    let got = converted.str_at(&["apiVersion"]);
-    if got != wanted {
+fn check(original: &Value, converted: &Value, desired: &str, i: usize) -> Result<(), String> {
+    let received = converted.str_at(&["apiVersion"]);
+    if received != desired {
         return Err(format!(
-            "returned invalid object at index {i}: invalid groupVersion (expected {wanted}, received {got})"
+            "returned invalid object at index {i}: invalid groupVersion (expected {desired}, received {received})"
         ));
     }
-    let (expected, got) = (original.str_at(&["kind"]), converted.str_at(&["kind"]));
-    if got != expected {
+    let (expected, received) = (original.str_at(&["kind"]), converted.str_at(&["kind"]));
+    if received != expected {
         return Err(format!(
-            "returned invalid object at index {i}: invalid kind (expected {expected}, received {got})"
+            "returned invalid object at index {i}: invalid kind (expected {expected}, received {received})"
         ));
     }
     for (path, what) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
         let path = ["metadata", path];
-        let (expected, got) = (original.str_at(&path), converted.str_at(&path));
-        if got != expected {
-            return Err(format!("returned invalid object: must have the same {what}: {expected} != {got}"));
+        let (expected, received) = (original.str_at(&path), converted.str_at(&path));
+        if received != expected {
+            return Err(format!("returned invalid object: must have the same {what}: {expected} != {received}"));
         }
     }
     Ok(())
@@ -315,13 +323,13 @@ fn check(original: &Value, converted: &Value, wanted: &str, i: usize) -> Result<
 
 /// Gives a converted object the metadata of the original: a conversion may change only labels and annotations.
 fn restore_metadata(original: &Value, converted: &mut Value) -> Result<(), String> {
-    let answered = converted.get("metadata").ok_or("missing metadata in converted object")?;
-    let answered = answered
+    let converted_metadata = converted.get("metadata").ok_or("missing metadata in converted object")?;
+    let converted_metadata = converted_metadata
         .as_object()
-        .ok_or_else(|| format!("invalid metadata of type {} in converted object", go_type(answered)))?;
+        .ok_or_else(|| format!("invalid metadata of type {} in converted object", go_type(converted_metadata)))?;
     let mut restored = original.at(&["metadata"]).and_then(Value::as_object).cloned().unwrap_or_default();
     for member in ["labels", "annotations"] {
-        let Some(given) = answered.get(member).filter(|given| !given.is_null()) else {
+        let Some(given) = converted_metadata.get(member).filter(|given| !given.is_null()) else {
             restored.remove(member);
             continue;
         };

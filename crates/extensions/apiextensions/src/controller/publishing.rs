@@ -21,7 +21,7 @@ pub(super) struct Change<'a> {
 
 /// The numbers of changed catalog entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Touched {
+pub(super) struct ChangeCounts {
     pub(super) inserted: usize,
     pub(super) removed: usize,
     pub(super) group_versions: usize,
@@ -33,7 +33,7 @@ pub(super) fn publish(
     registrar: &dyn VersionRegistrar,
     group: &Text,
     change: &Change<'_>,
-) -> Touched {
+) -> ChangeCounts {
     publish_groups(catalog, registrar, [(group, change)])
 }
 
@@ -42,17 +42,17 @@ pub(super) fn publish_groups<'c>(
     catalog: &Catalog,
     registrar: &dyn VersionRegistrar,
     changes: impl IntoIterator<Item = (&'c Text, &'c Change<'c>)>,
-) -> Touched {
+) -> ChangeCounts {
     let version = |resource: &Arc<Resource>| resource.description.version.clone();
     catalog.change(|snapshot| {
-        let mut touched = Touched::default();
+        let mut counts = ChangeCounts::default();
         for (group, change) in changes {
             let versions: BTreeSet<Text> = change.before.iter().chain(change.after).map(version).collect();
             for version in &versions {
-                publish_version(snapshot, registrar, (group, version), change, &mut touched);
+                publish_version(snapshot, registrar, (group, version), change, &mut counts);
             }
         }
-        touched
+        counts
     })
 }
 
@@ -61,7 +61,7 @@ fn publish_version(
     registrar: &dyn VersionRegistrar,
     (group, version): (&Text, &Text),
     change: &Change<'_>,
-    touched: &mut Touched,
+    counts: &mut ChangeCounts,
 ) {
     let of_version = |resource: &&Arc<Resource>| resource.description.version == *version;
     let served = snapshot.served();
@@ -71,21 +71,21 @@ fn publish_version(
         Some(Resources::Custom(known)) => known.to_vec(),
         Some(Resources::Remote(_)) | None => Vec::new(),
     };
-    touched.group_versions += 1;
+    counts.group_versions += 1;
     for resource in change.before.iter().filter(of_version) {
         let plural = &resource.description.plural;
-        touched.removed += usize::from(snapshot.remove(group, version, plural).is_some());
-        if let Ok(at) = place(&shown, plural) {
+        counts.removed += usize::from(snapshot.remove(group, version, plural).is_some());
+        if let Ok(at) = position(&shown, plural) {
             shown.remove(at);
         }
     }
     for resource in change.after.iter().filter(of_version) {
         let description = self::shown(resource, change.terminating);
-        match place(&shown, &description.plural) {
+        match position(&shown, &description.plural) {
             Ok(at) => shown[at] = description,
             Err(at) => shown.insert(at, description),
         }
-        touched.inserted += 1;
+        counts.inserted += 1;
     }
     if shown.is_empty() {
         snapshot.serve(|served| served.remove(group, version));
@@ -106,7 +106,7 @@ fn publish_version(
 }
 
 /// Finds a plural name in discovery, where custom resources are sorted by it.
-fn place(shown: &[Arc<ResourceDescription>], plural: &Text) -> Result<usize, usize> {
+fn position(shown: &[Arc<ResourceDescription>], plural: &Text) -> Result<usize, usize> {
     shown.binary_search_by(|known| known.plural.cmp(plural))
 }
 
@@ -145,34 +145,34 @@ mod tests {
 
     fn serve_all(count: usize, fields: usize, check: impl Fn(&Catalog)) -> (Duration, Vec<Duration>) {
         let (catalog, custom) = custom_resources();
-        let began = Instant::now();
+        let start = Instant::now();
         for n in 0..count {
             custom.serve(&definition(n, fields), false, &NoRegistrar);
         }
-        let each = began.elapsed() / u32::try_from(count).unwrap_or(u32::MAX);
+        let each = start.elapsed() / u32::try_from(count).unwrap_or(u32::MAX);
         let before = values(&catalog);
         assert_eq!(before.len(), count);
         let one_more: Definition = definition(count, fields);
         let mut swaps = Vec::new();
         for _ in 0..10 {
             let served = custom.serve(&one_more, false, &NoRegistrar);
-            assert_eq!(served, Touched { inserted: 1, removed: 0, group_versions: 1 });
+            assert_eq!(served, ChangeCounts { inserted: 1, removed: 0, group_versions: 1 });
             let mut after = values(&catalog);
             assert_eq!(after.len(), count + 1);
             after.retain(|plural, _| before.contains_key(plural));
             assert_eq!(after, before, "the others are not made again");
             let resources = custom.resources_of(&one_more);
-            let (change, gone) =
+            let (change, removed) =
                 (Change { after: &resources, ..Change::default() }, Change { before: &resources, ..Change::default() });
             let group = &one_more.group;
-            let took = |change: &Change<'_>| {
-                let began = Instant::now();
+            let duration_of = |change: &Change<'_>| {
+                let start = Instant::now();
                 publish(&catalog, &NoRegistrar, group, change);
-                began.elapsed()
+                start.elapsed()
             };
-            swaps.extend([took(&gone), took(&change)]);
+            swaps.extend([duration_of(&removed), duration_of(&change)]);
             let stopped = custom.stop(group, &one_more.name, &NoRegistrar);
-            assert_eq!(stopped, Touched { inserted: 0, removed: 1, group_versions: 1 });
+            assert_eq!(stopped, ChangeCounts { inserted: 0, removed: 1, group_versions: 1 });
             assert_eq!(values(&catalog), before);
         }
         check(&catalog);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_touches_what_it_is_about() {
+    fn change_replaces_only_its_resources() {
         serve_all(300, 3, |catalog| {
             let shown = catalog.snapshot().served().version("a.test", "v1").map(|version| {
                 version.resources.own().iter().map(|resource| resource.plural.clone()).collect::<Vec<_>>()
@@ -205,7 +205,7 @@ mod tests {
     /// nextest run -p binnacle-apiextensions --run-ignored only ten_thousand`.
     #[test]
     #[ignore = "takes a minute, and measures the whole process"]
-    fn ten_thousand_types_come_and_go() {
+    fn frees_memory_of_ten_thousand_types() {
         serve_all(100, 150, |_| {});
         let before = resident();
         let most = Cell::new(0);
@@ -220,12 +220,12 @@ mod tests {
             most.get() >> 20
         );
         // The allocator returns pages some time after they are freed.
-        let began = Instant::now();
+        let start = Instant::now();
         while resident() > before + before / 10 {
-            assert!(began.elapsed() < Duration::from_secs(120), "{} MiB are left", resident() >> 20);
+            assert!(start.elapsed() < Duration::from_secs(120), "{} MiB are left", resident() >> 20);
             drop(std::hint::black_box(vec![0u8; 1 << 16]));
             std::thread::sleep(Duration::from_millis(10));
         }
-        println!("resident {} MiB after {:?}", resident() >> 20, began.elapsed());
+        println!("resident {} MiB after {:?}", resident() >> 20, start.elapsed());
     }
 }

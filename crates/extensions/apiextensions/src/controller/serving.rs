@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::conversion::{ConversionMetrics, ConversionWebhook};
-use super::publishing::{Change, Touched, publish, publish_groups};
+use super::publishing::{Change, ChangeCounts, publish, publish_groups};
 use crate::registrar::VersionRegistrar;
 
 /// The rules whose violations are written to conditions of definitions.
@@ -59,7 +59,7 @@ struct ServedDefinition {
 
 /// Definitions that are served, but not in the catalog yet.
 #[derive(Default)]
-pub(super) struct Pending {
+pub(super) struct PendingDefinitions {
     /// The names of the definitions.
     names: BTreeSet<Text>,
     /// By group.
@@ -99,18 +99,23 @@ impl CustomResources {
         definition: &Definition,
         terminating: bool,
         registrar: &dyn VersionRegistrar,
-    ) -> Touched {
+    ) -> ChangeCounts {
         let group = &definition.group;
         let mut served = self.served.lock();
         let Some(Swap { before, after }) = self.change(&mut served, definition, terminating) else {
-            return Touched::default();
+            return ChangeCounts::default();
         };
         self.publish(group, &Change { before: &before, after: &after, terminating }, registrar)
     }
 
     /// As [`CustomResources::serve`], but the catalog does not change before [`CustomResources::publish_pending`]: one
     /// change for many definitions costs less.
-    pub(super) fn serve_later(&self, definition: &Definition, pending: &mut Pending, registrar: &dyn VersionRegistrar) {
+    pub(super) fn serve_later(
+        &self,
+        definition: &Definition,
+        pending: &mut PendingDefinitions,
+        registrar: &dyn VersionRegistrar,
+    ) {
         if pending.names.contains(&definition.name) {
             self.publish_pending(pending, registrar);
         }
@@ -122,8 +127,8 @@ impl CustomResources {
     }
 
     /// Puts the resources of pending definitions into the catalog.
-    pub(super) fn publish_pending(&self, pending: &mut Pending, registrar: &dyn VersionRegistrar) {
-        let Pending { groups, .. } = std::mem::take(pending);
+    pub(super) fn publish_pending(&self, pending: &mut PendingDefinitions, registrar: &dyn VersionRegistrar) {
+        let PendingDefinitions { groups, .. } = std::mem::take(pending);
         if groups.is_empty() {
             return;
         }
@@ -137,7 +142,7 @@ impl CustomResources {
 
     /// Reads the schemas of a served definition from another place from now on, which has the same ones.
     pub(super) fn renew(&self, group: &str, name: &str, origin: &SchemaOrigin) {
-        if let Some(known) = self.served.lock().get(group).and_then(|others| others.get(name)) {
+        if let Some(known) = self.served.lock().get(group).and_then(|by_name| by_name.get(name)) {
             known.origin.renew(origin);
         }
     }
@@ -145,8 +150,8 @@ impl CustomResources {
     /// Makes the resources of a new or changed definition; returns those before and after.
     fn change(&self, served: &mut ServedGroups, definition: &Definition, terminating: bool) -> Option<Swap> {
         let fingerprint = fingerprint(definition);
-        let others = served.entry(definition.group.clone()).or_default();
-        if let Some(known) = others.get(&definition.name)
+        let by_name = served.entry(definition.group.clone()).or_default();
+        if let Some(known) = by_name.get(&definition.name)
             && known.fingerprint == fingerprint
             && has_schemas_of(definition, &known.origin)
         {
@@ -156,11 +161,11 @@ impl CustomResources {
             return (!is_same).then(|| Swap { before: known.resources.clone(), after: known.resources.clone() });
         }
         let converter = ConversionWebhook::of(definition, &self.resolver, &self.metrics);
-        let made = types(definition, &self.schemas, &self.kinds, converter.as_ref());
-        let mut good = Vec::new();
-        for made in made {
-            match made {
-                Ok(kind) => good.push(kind),
+        let built = types(definition, &self.schemas, &self.kinds, converter.as_ref());
+        let mut valid = Vec::new();
+        for built in built {
+            match built {
+                Ok(kind) => valid.push(kind),
                 Err((version, why)) => {
                     tracing::error!(definition = %definition.name, %version, why, "the schema cannot be served");
                 }
@@ -168,29 +173,33 @@ impl CustomResources {
         }
         let flag = Arc::new(AtomicBool::new(terminating));
         let resource = GroupResource::new(definition.group.clone(), definition.accepted.plural.clone());
-        let own = Arc::new(OwnHooks { resource, terminating: flag.clone(), converted: OnceLock::new() });
-        let hooks: Arc<dyn Hooks> = own.clone();
-        let resources = self.installer.install_with(&good, &hooks);
+        let hooks_of_definition =
+            Arc::new(DefinitionHooks { resource, terminating: flag.clone(), converted: OnceLock::new() });
+        let hooks: Arc<dyn Hooks> = hooks_of_definition.clone();
+        let resources = self.installer.install_with(&valid, &hooks);
         if converter.is_some() {
-            let converted =
-                Converted { versions: resources.iter().map(Arc::downgrade).collect(), begun: AtomicBool::new(false) };
-            own.converted.get_or_init(|| converted);
+            let converted = ConvertedVersions {
+                versions: resources.iter().map(Arc::downgrade).collect(),
+                is_filled: AtomicBool::new(false),
+            };
+            hooks_of_definition.converted.get_or_init(|| converted);
         }
         let origin = definition.origin.clone();
-        let serving = ServedDefinition { fingerprint, origin, terminating: flag, resources: resources.clone() };
-        let before = others.insert(definition.name.clone(), serving).map(|before| before.resources);
+        let served_definition =
+            ServedDefinition { fingerprint, origin, terminating: flag, resources: resources.clone() };
+        let before = by_name.insert(definition.name.clone(), served_definition).map(|before| before.resources);
         Some(Swap { before: before.unwrap_or_default(), after: resources })
     }
 
     /// Removes a definition's resources from the catalog.
-    pub(super) fn stop(&self, group: &Text, name: &str, registrar: &dyn VersionRegistrar) -> Touched {
+    pub(super) fn stop(&self, group: &Text, name: &str, registrar: &dyn VersionRegistrar) -> ChangeCounts {
         let mut served = self.served.lock();
-        let Some(others) = served.get_mut(group) else { return Touched::default() };
-        let Some(gone) = others.remove(name) else { return Touched::default() };
-        if others.is_empty() {
+        let Some(by_name) = served.get_mut(group) else { return ChangeCounts::default() };
+        let Some(removed) = by_name.remove(name) else { return ChangeCounts::default() };
+        if by_name.is_empty() {
             served.remove(group);
         }
-        self.publish(group, &Change { before: &gone.resources, ..Change::default() }, registrar)
+        self.publish(group, &Change { before: &removed.resources, ..Change::default() }, registrar)
     }
 
     /// Returns the resource of the storage version, or of any served version.
@@ -203,17 +212,17 @@ impl CustomResources {
     }
 
     /// Updates the catalog for a changed definition.
-    fn publish(&self, group: &Text, change: &Change<'_>, registrar: &dyn VersionRegistrar) -> Touched {
-        let touched = publish(&self.catalog, registrar, group, change);
+    fn publish(&self, group: &Text, change: &Change<'_>, registrar: &dyn VersionRegistrar) -> ChangeCounts {
+        let counts = publish(&self.catalog, registrar, group, change);
         retire_replaced(change);
-        touched
+        counts
     }
 
     #[cfg(test)]
     pub(super) fn resources_of(&self, definition: &Definition) -> Vec<Arc<Resource>> {
         let served = self.served.lock();
-        let found = served.get(&definition.group).and_then(|others| others.get(&definition.name));
-        found.map(|serving| serving.resources.clone()).unwrap_or_default()
+        let found = served.get(&definition.group).and_then(|by_name| by_name.get(&definition.name));
+        found.map(|served_definition| served_definition.resources.clone()).unwrap_or_default()
     }
 }
 
@@ -251,27 +260,27 @@ fn fingerprint(definition: &Definition) -> [u8; 32] {
 
 /// Hooks that refuse new objects while a definition is terminating. If a webhook converts objects, the first creation
 /// waits for the caches of all versions.
-struct OwnHooks {
+struct DefinitionHooks {
     resource: GroupResource,
     terminating: Arc<AtomicBool>,
-    converted: OnceLock<Converted>,
+    converted: OnceLock<ConvertedVersions>,
 }
 
 /// The versions between which a webhook converts.
-struct Converted {
+struct ConvertedVersions {
     versions: Vec<Weak<Resource>>,
-    begun: AtomicBool,
+    is_filled: AtomicBool,
 }
 
 /// The timeout for filling an empty cache, which takes hardly any time.
-const FILLED: Duration = Duration::from_secs(1);
+const FILL_TIMEOUT: Duration = Duration::from_secs(1);
 
-impl Converted {
+impl ConvertedVersions {
     /// Fills the caches of all versions before there are objects to convert, as kube-apiserver does at the first
     /// request for a definition: later a webhook that fails for a while ends no watch.
-    async fn begin(&self) {
+    async fn fill_caches(&self) {
         for version in self.versions.iter().filter_map(Weak::upgrade) {
-            let filled = version.collection.cache.ready(Instant::now() + FILLED).await;
+            let filled = version.collection.cache.ready(Instant::now() + FILL_TIMEOUT).await;
             if let Err(error) = filled {
                 tracing::debug!(version = %version.description.version, %error, "a cache is not filled yet");
             }
@@ -279,17 +288,17 @@ impl Converted {
     }
 }
 
-impl Hooks for OwnHooks {
+impl Hooks for DefinitionHooks {
     fn begin_create<'a>(&'a self, _: &'a Context, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
         if self.terminating.load(Ordering::Relaxed) {
             let why = "create not allowed while custom resource definition is terminating";
             let status = Status::forbidden(&self.resource, object::name(object), why);
             return Box::pin(async { Err(status) });
         }
-        let first = self.converted.get().filter(|converted| !converted.begun.swap(true, Ordering::Relaxed));
+        let first = self.converted.get().filter(|converted| !converted.is_filled.swap(true, Ordering::Relaxed));
         Box::pin(async move {
             if let Some(converted) = first {
-                converted.begin().await;
+                converted.fill_caches().await;
             }
             Ok(())
         })
@@ -308,7 +317,7 @@ mod tests {
     use crate::registrar::NoRegistrar;
 
     #[test]
-    fn the_status_stands_before_the_scale() {
+    fn lists_status_before_scale() {
         let (catalog, custom) = custom_resources();
         let names = || value!({"plural": "as", "singular": "a", "kind": "A", "listKind": "AList"});
         let object = value!({
@@ -328,7 +337,7 @@ mod tests {
 
     /// The types, caches and schemas of a removed definition are freed.
     #[tokio::test]
-    async fn what_is_gone_is_freed() {
+    async fn frees_removed_definitions() {
         let (catalog, custom) = custom_resources();
         let definitions: Vec<Definition> = (0..100).map(|n| definition(n, 1)).collect();
         for definition in &definitions {
@@ -342,7 +351,7 @@ mod tests {
         assert!(request.resources().all(|resource| resource.message.get("spec").is_some()), "schemas are read");
         assert_eq!(custom.schemas.len(), 100);
         // An unchanged resource is not built again.
-        assert_eq!(custom.serve(&definitions[0], false, &NoRegistrar), Touched::default());
+        assert_eq!(custom.serve(&definitions[0], false, &NoRegistrar), ChangeCounts::default());
         let same = catalog.find("a.test", "v1", "widgets0").unwrap();
         assert!(Arc::ptr_eq(&same, request.find("a.test", "v1", "widgets0").unwrap()));
         same.collection.cache.start();
@@ -353,8 +362,8 @@ mod tests {
         let shown = catalog.snapshot().served().find("a.test", "v1", "widgets0").unwrap().unlisted;
         assert!(shown.contains(Verb::Create) && !shown.contains(Verb::Delete));
 
-        for gone in &definitions {
-            custom.stop(&gone.group, &gone.name, &NoRegistrar);
+        for removed in &definitions {
+            custom.stop(&removed.group, &removed.name, &NoRegistrar);
         }
         assert!(catalog.snapshot().served().group("a.test").is_none());
         assert!(catalog.find("a.test", "v1", "widgets0").is_none());

@@ -13,7 +13,7 @@ fn check(pod: Value, want: [&str; 3], why: &str) {
 }
 
 #[test]
-fn all_cells() {
+fn prints_pods() {
     let cases = [
         (value!({}), value!(["", "0/0", "", "0", "<unknown>", "<none>", "<none>", "<none>", "<none>"])),
         (
@@ -48,7 +48,7 @@ fn all_cells() {
 }
 
 #[test]
-fn containers() {
+fn summarizes_containers() {
     let spec = || value!({"containers": [{"name": "a"}, {"name": "b"}]});
     let cases = [
         (value!({"phase": "Pending"}), ["0/2", "Pending", "0"], "nothing known yet"),
@@ -139,7 +139,7 @@ fn containers() {
 }
 
 #[test]
-fn init_containers() {
+fn summarizes_init_containers() {
     let spec = || {
         value!({
             "initContainers": [{"name": "i"}, {"name": "s", "restartPolicy": "Always"}, {"name": "j"}],
@@ -217,7 +217,7 @@ fn init_containers() {
 }
 
 #[test]
-fn deletion() {
+fn shows_status_of_deleted_pods() {
     let cases = [
         ("Running", "", "Terminating"),
         ("Running", "NodeLost", "Unknown"),
@@ -235,7 +235,7 @@ fn deletion() {
 }
 
 #[test]
-fn row_conditions() {
+fn marks_finished_pods_as_completed() {
     let conditions = |phase: &str| {
         let pod = value!({"status": {"phase": phase}});
         Value::List((table_for("", "Pod").conditions)(&pod).iter().map(crate::RowCondition::to_value).collect())

@@ -42,7 +42,7 @@ const CHANGEABLE: [Route<Spec>; 7] = [
 
 /// The parts of a spec that an update does not validate.
 #[derive(Clone, Copy, Default)]
-struct Skip {
+struct SkippedRules {
     service_name: bool,
     template_spec: bool,
     claim_templates: bool,
@@ -51,7 +51,7 @@ struct Skip {
 pub(super) fn validate(features: &Features, set: FieldRef<StatefulSet>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let options = PodValidationOptions::for_template(features);
-    spec_rules(set.at(StatefulSet::SPEC), &options, Skip::default(), &mut errors);
+    spec_rules(set.at(StatefulSet::SPEC), &options, SkippedRules::default(), &mut errors);
     errors
 }
 
@@ -64,7 +64,7 @@ pub(super) fn validate_update(
     let mut errors = FieldErrors::new();
     let (spec, old_spec) = (new.at(StatefulSet::SPEC), old.at(StatefulSet::SPEC));
     let options = options_for_update(features, old);
-    let mut skip = Skip { service_name: true, claim_templates: true, template_spec: false };
+    let mut skip = SkippedRules { service_name: true, claim_templates: true, template_spec: false };
     let mut of_old = FieldErrors::new();
     spec_rules(old_spec, &options, skip, &mut of_old);
     skip.template_spec = !of_old.is_empty();
@@ -94,7 +94,7 @@ pub(super) fn validate_status(new: FieldRef<StatefulSet>, old: FieldRef<Stateful
     errors
 }
 
-fn spec_rules(spec: FieldRef<Spec>, options: &PodValidationOptions<'_>, skip: Skip, errors: &mut FieldErrors) {
+fn spec_rules(spec: FieldRef<Spec>, options: &PodValidationOptions<'_>, skip: SkippedRules, errors: &mut FieldErrors) {
     let policy = spec.at(Spec::POD_MANAGEMENT_POLICY);
     if policy.is_empty() {
         errors.push(policy.required(""));
@@ -151,7 +151,7 @@ fn update_strategy(strategy: FieldRef<UpdateStrategy>, errors: &mut FieldErrors)
 fn selector_and_template(
     spec: FieldRef<Spec>,
     options: &PodValidationOptions<'_>,
-    skip: Skip,
+    skip: SkippedRules,
     errors: &mut FieldErrors,
 ) {
     let (selector, given) = (spec.at(Spec::SELECTOR), spec.at(Spec::TEMPLATE));
@@ -168,7 +168,7 @@ fn selector_and_template(
     lasting(given, "StatefulSet", errors);
 }
 
-fn template(spec: FieldRef<Spec>, options: &PodValidationOptions<'_>, skip: Skip, errors: &mut FieldErrors) {
+fn template(spec: FieldRef<Spec>, options: &PodValidationOptions<'_>, skip: SkippedRules, errors: &mut FieldErrors) {
     let given = spec.at(Spec::TEMPLATE);
     if !skip.template_spec {
         pod_validation::template(FieldRef::located(&as_made(spec), &given.path()), options, errors);

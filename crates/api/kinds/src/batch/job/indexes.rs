@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists() {
+    fn counts_indexes_of_lists() {
         for (list, want) in [
             ("", Ok(0)),
             ("1,3-5,7", Ok(5)),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn overlaps() {
+    fn finds_overlapping_indexes() {
         for (completed, failed, want) in
             [("", "1", None), ("1-3", "4,6", None), ("1-3,6", "4-7", Some(6)), ("5", "x,5", Some(5))]
         {

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn transitions() {
+    fn validates_status_transitions() {
         let done = value!({"startTime": "2024-01-01T00:00:00Z", "completionTime": "2024-01-01T01:00:00Z"});
         let running = value!({"startTime": "2024-01-01T00:00:00Z", "active": 1i64});
         for (old, new, want) in [

@@ -63,11 +63,17 @@ fn limit_rules(limit: FieldRef<Limit>, errors: &mut FieldErrors) {
     let names = std::mem::take(&mut bounds.names);
     for name in bounds.errors.while_room(names) {
         let of = |list: &BTreeMap<&str, Quantity>| list.get(name).cloned();
-        let own =
-            Own { name, max: of(&max), min: of(&min), default: of(&default), request: of(&request), ratio: of(&ratio) };
-        own.order(limit, bounds.errors);
-        own.ratio(limit, bounds.errors);
-        own.no_overcommit(limit, bounds.errors);
+        let constraints = ResourceConstraints {
+            name,
+            max: of(&max),
+            min: of(&min),
+            default: of(&default),
+            request: of(&request),
+            ratio: of(&ratio),
+        };
+        constraints.order(limit, bounds.errors);
+        constraints.ratio(limit, bounds.errors);
+        constraints.no_overcommit(limit, bounds.errors);
     }
 }
 
@@ -102,7 +108,7 @@ impl<'v> Bounds<'_, 'v, '_> {
 }
 
 /// The constraints of a limit for one resource.
-struct Own<'a> {
+struct ResourceConstraints<'a> {
     name: &'a str,
     max: Option<Quantity>,
     min: Option<Quantity>,
@@ -111,7 +117,7 @@ struct Own<'a> {
     ratio: Option<Quantity>,
 }
 
-impl Own<'_> {
+impl ResourceConstraints<'_> {
     /// Requires min <= default request <= default <= max.
     fn order(&self, limit: FieldRef<Limit>, errors: &mut FieldErrors) {
         // Each item: the list of the error, the two amounts, and true if the message shows the lower one.
@@ -176,7 +182,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn rules() {
+    fn validates_limit_ranges() {
         for (limit, want) in [
             (value!({"type": "Container", "min": {"cpu": "1"}, "max": {"cpu": "1"}}), vec![]),
             (value!({"type": "example.com/Thing"}), vec![]),

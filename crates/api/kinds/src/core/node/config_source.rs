@@ -70,7 +70,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn rules() {
+    fn validates_config_sources() {
         let config = value!({"configMap": {"namespace": "n", "name": "c", "kubeletConfigKey": "kubelet"}});
         let whole = value!({"namespace": "n", "name": "c", "kubeletConfigKey": "kubelet"});
         for (source, want) in [

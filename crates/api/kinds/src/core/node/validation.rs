@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn rules() {
+    fn validates_nodes() {
         for (object, want) in [
             (
                 value!({"spec": {"taints": [{"key": "a", "effect": "NoExecute"}, {"key": "a", "effect": "NoSchedule"}]}}),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn changes() {
+    fn validates_node_updates() {
         let old = value!({"spec": {"podCIDRs": ["10.0.0.0/24"], "providerID": "p"}});
         for (new, want) in [
             (value!({"spec": {"podCIDRs": ["10.0.0.0/24"], "providerID": "p", "unschedulable": true}}), vec![]),

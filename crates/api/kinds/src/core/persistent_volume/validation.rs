@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn rules() {
+    fn validates_volumes() {
         for (spec, want) in [
             (value!({"hostPath": {"path": "/data"}}), vec![]),
             (value!({}), vec!["spec: Required value: must specify a volume type"]),
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn changes() {
+    fn validates_volume_updates() {
         let affinity = |key: &str| {
             value!({
                 "hostPath": {"path": "/x"},

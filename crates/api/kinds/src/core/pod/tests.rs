@@ -4,7 +4,7 @@ use binnacle_schema::{Value, value};
 
 use super::*;
 
-static SITUATION: LazyLock<StrategyContext<'static>> = LazyLock::new(|| crate::testing::situation("default"));
+static CTX: LazyLock<StrategyContext<'static>> = LazyLock::new(|| crate::testing::ctx("default"));
 
 fn check_defaults(spec: Value, want: Value) {
     let mut object = value!({"spec": spec});
@@ -15,7 +15,7 @@ fn check_defaults(spec: Value, want: Value) {
 }
 
 #[test]
-fn defaults() {
+fn sets_pod_spec_defaults() {
     check_defaults(
         value!({"containers": [{"name": "c", "image": "nginx"}], "volumes": [{"name": "v"}], "serviceAccount": "sa"}),
         value!({
@@ -55,7 +55,7 @@ fn defaults() {
 }
 
 #[test]
-fn volume_defaults() {
+fn sets_volume_defaults() {
     for (given, want) in [
         (value!({"secret": {}}), value!({"secret": {"defaultMode": 420i64}})),
         (value!({"configMap": {"defaultMode": 0i64}}), value!({"configMap": {"defaultMode": 0i64}})),
@@ -87,7 +87,7 @@ fn volume_defaults() {
 }
 
 #[test]
-fn classes_of_service() {
+fn computes_qos_classes() {
     let container = |resources: Value| value!({"containers": [{"resources": resources}]});
     for (spec, want) in [
         (container(value!({})), "BestEffort"),
@@ -112,7 +112,7 @@ fn classes_of_service() {
 }
 
 #[test]
-fn create() {
+fn prepares_new_pods() {
     let mut object = value!({
         "metadata": {
             "labels": {"app": "a"},
@@ -125,7 +125,7 @@ fn create() {
         },
         "status": {"phase": "Running"}
     });
-    Pod.prepare_for_create(&SITUATION, &mut object);
+    Pod.prepare_for_create(&CTX, &mut object);
     assert_eq!(
         object,
         value!({
@@ -162,7 +162,7 @@ fn create() {
 }
 
 #[test]
-fn status_updates() {
+fn prepares_status_updates() {
     let old = value!({
         "metadata": {"generation": 2i64, "ownerReferences": [{"uid": "1"}]},
         "spec": {"nodeName": "a"},
@@ -173,7 +173,7 @@ fn status_updates() {
         "spec": {"nodeName": "b"},
         "status": {"phase": "Running", "conditions": [{"type": "Ready"}, {"type": "Ready"}]}
     });
-    Pod.prepare_for_subresource("status", &SITUATION, &mut object, &old);
+    Pod.prepare_for_subresource("status", &CTX, &mut object, &old);
     assert_eq!(
         object,
         value!({
@@ -199,7 +199,7 @@ fn resize_changes_only_resources() {
         "spec": {"nodeName": "b", "containers": [{"name": "c", "image": "j", "resources": {"limits": {"cpu": "2"}}}]},
         "status": {"phase": "Failed"}
     });
-    Pod.prepare_for_subresource("resize", &SITUATION, &mut object, &old);
+    Pod.prepare_for_subresource("resize", &CTX, &mut object, &old);
     assert_eq!(
         object,
         value!({
@@ -211,7 +211,7 @@ fn resize_changes_only_resources() {
 }
 
 #[test]
-fn graceful_deletion() {
+fn computes_deletion_grace_periods() {
     let pod = |node: &str, phase: &str, grace: Value| value!({"spec": {"nodeName": node, "terminationGracePeriodSeconds": grace}, "status": {"phase": phase}});
     for (object, asked, want) in [
         (pod("n", "Running", value!(30i64)), None, 30),

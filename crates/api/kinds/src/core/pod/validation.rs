@@ -1,6 +1,6 @@
 //! Validation of pods, besides their specs: new ones, and changes of old ones.
 
-mod reported;
+mod claim_statuses;
 mod resize;
 mod status;
 mod update;

@@ -149,7 +149,7 @@ mod tests {
     use binnacle_schema::{Value, value};
 
     #[test]
-    fn rules() {
+    fn validates_quotas() {
         for (own, want) in [
             (value!({"hard": {"pods": "1", "example.com/x": "2", "requests.storage": "1Gi"}}), vec![]),
             (
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_stay() {
+    fn scopes_are_immutable() {
         let of = |scopes: Value| value!({"spec": {"scopes": scopes}});
         let old = of(value!(["Terminating", "NotBestEffort"]));
         for (new, want) in [

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs() {
+    fn validates_tls_key_pairs() {
         let (ec, ec_key) = pair(&PKCS_ECDSA_P256_SHA256);
         let (ed, ed_key) = pair(&PKCS_ED25519);
         let (_, other_key) = pair(&PKCS_ECDSA_P256_SHA256);

@@ -98,7 +98,7 @@ mod tests {
     use binnacle_schema::{Value, value};
 
     #[test]
-    fn switching_types() {
+    fn clears_fields_that_the_new_type_does_not_use() {
         let balancer = value!({
             "type": "LoadBalancer", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"],
             "ipFamilyPolicy": "SingleStack", "ports": [{"port": 80i64, "nodePort": 30000i64}],
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn external_names_route_nothing() {
+    fn drops_internal_traffic_policy_of_external_names() {
         for (kind, policy, want) in [
             ("ExternalName", "Cluster", value!({"type": "ExternalName"})),
             ("ExternalName", "Wrong", value!({"type": "ExternalName", "internalTrafficPolicy": "Wrong"})),

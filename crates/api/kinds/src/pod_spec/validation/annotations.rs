@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deletion_costs() {
+    fn validates_deletion_costs() {
         for (value, valid) in
             [("0", true), ("-5", true), ("+5", false), ("007", false), ("", false), ("3000000000", false)]
         {

@@ -17,7 +17,7 @@ use super::containers::{all, is_sidecar, restarts_all_containers};
 use super::{paths, requirements, scheduling, security};
 use crate::Features;
 use crate::gated::in_use;
-use crate::pod_spec::dropped::{FILE_KEYS, has_restart_rules};
+use crate::pod_spec::disabled_fields::{FILE_KEYS, has_restart_rules};
 use binnacle_validation::pod_resources::{is_huge_page, quantity};
 
 /// Rules that are relaxed.

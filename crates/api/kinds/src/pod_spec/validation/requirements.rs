@@ -25,11 +25,11 @@ pub(super) fn requirements(
     options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
-    let mut seen = Seen::default();
+    let mut seen = ResourceSummary::default();
     let (limits, requests) = (requirements.at(Requirements::LIMITS), requirements.at(Requirements::REQUESTS));
     for (name, limit) in errors.while_room(limits.entries()) {
         let Some(given) = amount(name, limit, holder, errors) else { continue };
-        seen.note(name, limit, &given, options, errors);
+        seen.record(name, limit, &given, options, errors);
     }
     for (name, request) in errors.while_room(requests.entries()) {
         let Some(given) = amount(name, request, holder, errors) else { continue };
@@ -48,7 +48,7 @@ pub(super) fn requirements(
             }
             _ => {}
         }
-        seen.note(name, request, &given, options, errors);
+        seen.record(name, request, &given, options, errors);
     }
     if seen.huge_pages && !seen.compute {
         errors.push(requirements.forbidden("HugePages require cpu or memory"));
@@ -118,13 +118,13 @@ fn containers_within(spec: FieldRef<PodSpec>, of_pod: FieldRef<Map<types::Quanti
 
 /// Facts about requirements for the rules that concern all resources together.
 #[derive(Default)]
-struct Seen {
+struct ResourceSummary {
     compute: bool,
     huge_pages: bool,
 }
 
-impl Seen {
-    fn note(
+impl ResourceSummary {
+    fn record(
         &mut self,
         name: &str,
         field: FieldRef<types::Quantity>,

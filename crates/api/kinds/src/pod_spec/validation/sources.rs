@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn iscsi_names() {
+    fn validates_iscsi_names() {
         for (name, want) in [
             ("iqn.2001-04.com.example:storage.disk1", Some(true)),
             ("iqn.2001-04.com.example", Some(false)),
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs() {
+    fn validates_host_ports() {
         for (text, want) in
             [("a:1", true), ("a", false), ("[::1]:1", true), ("::1:1", false), (":1", true), ("[a:1", false)]
         {

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn user_names() {
+    fn validates_windows_user_names() {
         for (name, count) in [
             ("ContainerUser", 0),
             ("NT AUTHORITY\\System", 0),

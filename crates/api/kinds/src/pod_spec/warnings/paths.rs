@@ -157,10 +157,11 @@ impl Files {
             self.nodes[node].files.push(own);
             found.sort_unstable();
         }
-        let told = found.into_iter().map(|other: usize| format!("overlapping paths: {file} with {}", self.all[other]));
-        let told = told.collect();
+        let overlaps =
+            found.into_iter().map(|other: usize| format!("overlapping paths: {file} with {}", self.all[other]));
+        let overlaps = overlaps.collect();
         self.all.push(file);
-        told
+        overlaps
     }
 }
 
@@ -188,7 +189,7 @@ mod tests {
     use binnacle_schema::{Value, value};
 
     #[test]
-    fn collisions() {
+    fn warns_about_overlapping_paths() {
         for (volume, want) in [
             (value!({"configMap": {"name": "c", "items": [{"path": "a"}, {"path": "ab"}]}}), vec![]),
             (

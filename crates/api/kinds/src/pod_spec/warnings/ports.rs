@@ -69,7 +69,7 @@ mod tests {
     use binnacle_schema::{Value, value};
 
     #[test]
-    fn warnings_of_many_ports_are_bounded() {
+    fn bounds_warnings_of_many_ports() {
         let ports: Vec<Value> = (0..3000).map(|_| value!({"containerPort": 80i64})).collect();
         let mut found = Vec::new();
         let spec = value!({"containers": [{"name": "c", "ports": (Value::List(ports))}]});
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs() {
+    fn warns_about_conflicting_ports() {
         let a = "spec.containers[0].ports[0]";
         let b = "spec.containers[1].ports[0]";
         for (first, second, want) in [

@@ -26,7 +26,7 @@ impl PeerMetrics {
     }
 
     /// Counts a request to another server for its discovery documents.
-    pub(super) fn asked(&self, code: u16) {
+    pub(super) fn discovery_requested(&self, code: u16) {
         self.rerouted.with_label_values(&[&code.to_string(), "", "", ""]).inc();
     }
 

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use binnacle_controllers::Handler;
+use binnacle_controllers::EventHandler;
 use binnacle_fields::apiextensions::v1::{
     CustomResourceDefinition as Definition, CustomResourceDefinitionSpec as DefinitionSpec,
     CustomResourceDefinitionVersion as DefinitionVersion,
@@ -31,14 +31,14 @@ type GroupVersion = (Text, Text);
 pub(super) struct Shared {
     state: Mutex<State>,
     /// Notified when a group version is removed.
-    pub(super) went: Notify,
+    pub(super) removed_any: Notify,
 }
 
 #[derive(Default)]
 struct State {
     /// The shared group versions by the kind and name of the object that defines them.
     by_object: HashMap<(SourceKind, Text), Vec<GroupVersion>>,
-    gone: HashMap<GroupVersion, Instant>,
+    removed: HashMap<GroupVersion, Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,80 +49,80 @@ enum SourceKind {
 
 impl Shared {
     pub(super) fn has(&self, group: &str, version: &str) -> bool {
-        let is_it = |known: &GroupVersion| known.0 == group && known.1 == version;
+        let is_same = |shared: &GroupVersion| shared.0 == group && shared.1 == version;
         let state = self.state.lock();
-        state.by_object.values().flatten().any(is_it)
-            || state.gone.iter().any(|(known, since)| is_it(known) && since.elapsed() <= GRACE)
+        state.by_object.values().flatten().any(is_same)
+            || state.removed.iter().any(|(shared, since)| is_same(shared) && since.elapsed() <= GRACE)
     }
 
     /// Drops group versions that were removed long enough ago. Returns the next time to do so, if any, and true if one
     /// was dropped.
     pub(super) fn reap(&self) -> (Option<Instant>, bool) {
         let mut state = self.state.lock();
-        let before = state.gone.len();
-        state.gone.retain(|_, since| since.elapsed() <= GRACE);
-        let next = state.gone.values().min().map(|since| *since + GRACE + Duration::from_millis(1));
-        (next, state.gone.len() < before)
+        let before = state.removed.len();
+        state.removed.retain(|_, since| since.elapsed() <= GRACE);
+        let next = state.removed.values().min().map(|since| *since + GRACE + Duration::from_millis(1));
+        (next, state.removed.len() < before)
     }
 
     /// Sets the group versions of an object; returns true if they have changed.
-    fn put(&self, kind: SourceKind, name: &str, brought: Vec<GroupVersion>) -> bool {
+    fn put(&self, kind: SourceKind, name: &str, group_versions: Vec<GroupVersion>) -> bool {
         let mut state = self.state.lock();
         let before = state.by_object.get(&(kind, name.into())).cloned().unwrap_or_default();
-        if before == brought {
+        if before == group_versions {
             return false;
         }
-        match brought.is_empty() {
+        match group_versions.is_empty() {
             true => drop(state.by_object.remove(&(kind, name.into()))),
-            false => drop(state.by_object.insert((kind, name.into()), brought)),
+            false => drop(state.by_object.insert((kind, name.into()), group_versions)),
         }
         for group_version in before {
-            if !state.by_object.values().flatten().any(|known| *known == group_version) {
-                state.gone.insert(group_version, Instant::now());
+            if !state.by_object.values().flatten().any(|shared| *shared == group_version) {
+                state.removed.insert(group_version, Instant::now());
             }
         }
         drop(state);
-        self.went.notify_one();
+        self.removed_any.notify_one();
         true
     }
 
     fn names(&self, kind: SourceKind) -> Vec<Text> {
-        self.state.lock().by_object.keys().filter(|(known, _)| *known == kind).map(|(_, name)| name.clone()).collect()
+        self.state.lock().by_object.keys().filter(|(source, _)| *source == kind).map(|(_, name)| name.clone()).collect()
     }
 }
 
 /// Follows the definitions of custom resources.
-pub(super) fn definitions(peers: &Peers) -> impl Handler + use<> {
-    Follower { peers: peers.clone(), kind: SourceKind::Definition, brought: of_definition }
+pub(super) fn definitions(peers: &Peers) -> impl EventHandler + use<> {
+    SharedVersionsHandler { peers: peers.clone(), kind: SourceKind::Definition, group_versions: of_definition }
 }
 
 /// Follows APIServices.
-pub(super) fn services(peers: &Peers) -> impl Handler + use<> {
-    Follower { peers: peers.clone(), kind: SourceKind::Service, brought: of_service }
+pub(super) fn services(peers: &Peers) -> impl EventHandler + use<> {
+    SharedVersionsHandler { peers: peers.clone(), kind: SourceKind::Service, group_versions: of_service }
 }
 
-struct Follower {
+struct SharedVersionsHandler {
     peers: Peers,
     kind: SourceKind,
-    brought: fn(&Value) -> Vec<GroupVersion>,
+    group_versions: fn(&Value) -> Vec<GroupVersion>,
 }
 
-impl Follower {
-    fn change(&self, name: &str, brought: Vec<GroupVersion>) {
-        if self.peers.0.shared.put(self.kind, name, brought) {
+impl SharedVersionsHandler {
+    fn change(&self, name: &str, group_versions: Vec<GroupVersion>) {
+        if self.peers.0.shared.put(self.kind, name, group_versions) {
             self.peers.changed();
         }
     }
 }
 
-impl Handler for Follower {
-    fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
+impl EventHandler for SharedVersionsHandler {
+    fn retain(&self, exists: &dyn Fn(&str, &str) -> bool) {
         let names = self.peers.0.shared.names(self.kind);
-        names.iter().filter(|name| !there("", name)).for_each(|name| self.change(name, Vec::new()));
+        names.iter().filter(|name| !exists("", name)).for_each(|name| self.change(name, Vec::new()));
     }
 
     fn put(&self, object: Value) {
-        self.change(metadata(&object).at(ObjectMeta::NAME).str(), (self.brought)(&object));
+        self.change(metadata(&object).at(ObjectMeta::NAME).str(), (self.group_versions)(&object));
     }
 
     fn remove(&self, _: &str, name: &str) {
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_objects_bring() {
+    fn reads_group_versions_of_objects() {
         let definition = value!({"spec": {"group": "a.test", "versions": [{"name": "v1"}, {"name": "v2"}]}});
         assert_eq!(of_definition(&definition), [("a.test".into(), "v1".into()), ("a.test".into(), "v2".into())]);
         let service = |service: Value| value!({"spec": {"group": "b.test", "version": "v1", "service": service}});
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn gone_ones_are_remembered() {
+    fn remembers_removed_group_versions() {
         let shared = Shared::default();
         let version = |version: &str| (Text::from("a.test"), Text::from(version));
         assert!(shared.put(SourceKind::Definition, "x", vec![version("v1"), version("v2")]));
@@ -173,10 +173,10 @@ mod tests {
         // The first is still defined by its APIService.
         let (next, reaped) = shared.reap();
         assert!(next.is_some() && !reaped);
-        assert_eq!(shared.state.lock().gone.keys().collect::<Vec<_>>(), [&version("v2")]);
+        assert_eq!(shared.state.lock().removed.keys().collect::<Vec<_>>(), [&version("v2")]);
         assert!(shared.has("a.test", "v1") && shared.has("a.test", "v2") && !shared.has("a.test", "v3"));
         if let Some(long_ago) = Instant::now().checked_sub(GRACE * 2) {
-            shared.state.lock().gone.insert(version("v2"), long_ago);
+            shared.state.lock().removed.insert(version("v2"), long_ago);
             assert!(!shared.has("a.test", "v2"));
             assert_eq!(shared.reap(), (None, true));
         }

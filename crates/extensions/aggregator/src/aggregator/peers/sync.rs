@@ -10,21 +10,21 @@ use binnacle_request::User;
 use http::header::CONTENT_TYPE;
 
 use super::metrics::SyncFailure;
-use super::{PeerServed, Peers};
+use super::{PeerResources, Peers};
 use crate::aggregator::documents::{LIMIT, REFRESH, RETRY, TIMEOUT, is_aggregated, parse_aggregated};
-use crate::fetch::{Question, ask};
+use crate::fetch::{FetchRequest, send};
 
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer,\
                       application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
 impl Peers {
-    /// Never returns. Calls `asked` after each round of queries to all known servers.
-    pub(super) async fn keep_in_step(&self, asked: impl Fn() -> bool) {
+    /// Never returns. Calls `on_synced` after each round of queries to all known servers.
+    pub(super) async fn sync_forever(&self, on_synced: impl Fn() -> bool) {
         let mut retry = RETRY;
         loop {
-            let is_whole = self.read_all().await;
-            asked();
-            let pause = match is_whole {
+            let is_complete = self.read_all().await;
+            on_synced();
+            let pause = match is_complete {
                 true => {
                     retry = RETRY;
                     None
@@ -55,7 +55,7 @@ impl Peers {
             tokio::select! {
                 () = self.0.leases_changed.notified() => return,
                 () = sleep(until) => return,
-                () = self.0.shared.went.notified() => {}
+                () = self.0.shared.removed_any.notified() => {}
                 () = sleep(next.map(tokio::time::Instant::from_std)) => {}
             }
         }
@@ -64,12 +64,12 @@ impl Peers {
     /// Reads the resources of all servers; returns true if all have responded.
     async fn read_all(&self) -> bool {
         let names: Vec<Text> = self.0.leases.lock().keys().cloned().collect();
-        let mut is_whole = true;
+        let mut is_complete = true;
         let mut all = BTreeMap::new();
         for name in names {
-            let (served, was_whole) = self.read(&name).await;
-            is_whole &= was_whole;
-            if served != PeerServed::default() {
+            let (served, was_complete) = self.read(&name).await;
+            is_complete &= was_complete;
+            if served != PeerResources::default() {
                 all.insert(name, served);
             }
         }
@@ -77,37 +77,37 @@ impl Peers {
             self.0.served.store(Arc::new(all));
             self.changed();
         }
-        is_whole
+        is_complete
     }
 
     /// Reads the resources of a server; returns true if its documents are complete.
-    async fn read(&self, name: &str) -> (PeerServed, bool) {
+    async fn read(&self, name: &str) -> (PeerResources, bool) {
         let address = match self.0.addresses.address_of(name).await {
             Ok(address) => address,
             Err(why) => {
                 self.0.metrics.sync_failed(SyncFailure::Address);
                 tracing::debug!(server = name, why, "the address of a server is not known");
-                return (PeerServed::default(), false);
+                return (PeerResources::default(), false);
             }
         };
-        let (mut served, mut is_whole) = (PeerServed::default(), true);
+        let (mut served, mut is_complete) = (PeerResources::default(), true);
         for path in ["/api", "/apis"] {
             match self.document(&address, path).await {
                 Ok(groups) => add(&mut served, groups),
                 Err(why) => {
-                    is_whole = false;
+                    is_complete = false;
                     self.0.metrics.sync_failed(SyncFailure::Document);
                     tracing::warn!(server = name, path, why, "another server does not say what it serves");
                 }
             }
         }
-        (served, is_whole)
+        (served, is_complete)
     }
 
     async fn document(&self, address: &str, path: &str) -> Result<Vec<DiscoveredGroup>, String> {
         let mut user = User::new(User::APISERVER, &[User::AUTHENTICATED]);
         user.uid = User::APISERVER.into();
-        let question = Question {
+        let request = FetchRequest {
             path,
             accept: ACCEPT,
             if_none_match: "",
@@ -116,16 +116,16 @@ impl Peers {
             limit: Some(LIMIT),
             is_for_peer: true,
         };
-        let answer = ask(&self.0.trust.connections(Instant::now()), address, &question).await;
-        self.0.metrics.asked(answer.as_ref().map_or(503, |answer| answer.code));
-        let answer = answer?;
-        if answer.code != 200 {
-            return Err(format!("discovery request failed with status: {}", answer.code));
+        let response = send(&self.0.trust.connections(Instant::now()), address, &request).await;
+        self.0.metrics.discovery_requested(response.as_ref().map_or(503, |response| response.code));
+        let response = response?;
+        if response.code != 200 {
+            return Err(format!("discovery request failed with status: {}", response.code));
         }
-        if !is_aggregated(answer.header(CONTENT_TYPE)) {
+        if !is_aggregated(response.header(CONTENT_TYPE)) {
             return Err("error decoding discovery response: it is not in the aggregated form".to_owned());
         }
-        let parsed = tokio::task::spawn_blocking(move || parse_aggregated(&answer.body)).await;
+        let parsed = tokio::task::spawn_blocking(move || parse_aggregated(&response.body)).await;
         parsed
             .map_err(|error| error.to_string())?
             .map_err(|error| format!("error decoding discovery response: {error}"))
@@ -133,7 +133,7 @@ impl Peers {
 }
 
 /// Adds the resources of groups, and the groups themselves except the core group, which is not listed in `/apis`.
-fn add(served: &mut PeerServed, groups: Vec<DiscoveredGroup>) {
+fn add(served: &mut PeerResources, groups: Vec<DiscoveredGroup>) {
     let mut seen: HashSet<Text> = served.groups.iter().map(|group| group.name.clone()).collect();
     for group in groups {
         for version in &group.versions {

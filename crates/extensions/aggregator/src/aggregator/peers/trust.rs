@@ -9,12 +9,12 @@ use binnacle_client::Way;
 use parking_lot::Mutex;
 use rustls::client::ResolvesClientCert;
 
-use crate::remote::{Connections, believing};
+use crate::remote::{Connections, verification_by};
 
 /// The name in the certificates of servers: the one that all of the cluster share.
 const SERVER_NAME: &str = "kubernetes.default.svc";
 /// The minimum time between two checks of the file.
-const FRESH: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Connections to other servers, which are replaced when the authorities change.
 pub(super) struct Trust {
@@ -27,7 +27,7 @@ pub(super) struct Trust {
 struct Current {
     authorities: Vec<u8>,
     connections: Arc<Connections>,
-    looked: Instant,
+    checked_at: Instant,
 }
 
 impl Trust {
@@ -35,23 +35,23 @@ impl Trust {
     pub(super) fn new(path: PathBuf, identity: Option<Arc<dyn ResolvesClientCert>>, way: Way) -> Result<Self, String> {
         let authorities = std::fs::read(&path).map_err(|error| format!("open {}: {error}", path.display()))?;
         let connections = Arc::new(connect(&authorities, identity.as_ref(), &way)?);
-        let current = Mutex::new(Current { authorities, connections, looked: Instant::now() });
+        let current = Mutex::new(Current { authorities, connections, checked_at: Instant::now() });
         Ok(Self { path, identity, way, current })
     }
 
     /// Returns connections with the authorities in the file, or with the last ones while it cannot be read.
     pub(super) fn connections(&self, now: Instant) -> Arc<Connections> {
         let mut current = self.current.lock();
-        if now.duration_since(current.looked) >= FRESH {
-            current.looked = now;
-            if let Err(why) = self.look(&mut current) {
+        if now.duration_since(current.checked_at) >= CHECK_INTERVAL {
+            current.checked_at = now;
+            if let Err(why) = self.reload(&mut current) {
                 tracing::warn!("the authorities of other servers stay as they were: {why}");
             }
         }
         current.connections.clone()
     }
 
-    fn look(&self, current: &mut Current) -> Result<(), String> {
+    fn reload(&self, current: &mut Current) -> Result<(), String> {
         let authorities = std::fs::read(&self.path).map_err(|error| error.to_string())?;
         if authorities.is_empty() {
             return Err(format!("{} is empty", self.path.display()));
@@ -69,5 +69,5 @@ fn connect(
     identity: Option<&Arc<dyn ResolvesClientCert>>,
     way: &Way,
 ) -> Result<Connections, String> {
-    Connections::new(|| believing(authorities), SERVER_NAME, identity.cloned(), None, way.clone())
+    Connections::new(|| verification_by(authorities), SERVER_NAME, identity.cloned(), None, way.clone())
 }

@@ -35,20 +35,20 @@ pub(super) enum Failure {
 
 impl ConversionMetrics {
     /// Records a call of a webhook.
-    pub(super) fn asked(&self, failure: Option<Failure>, took: Duration) {
+    pub(super) fn called(&self, failure: Option<Failure>, duration: Duration) {
         let labels = match failure {
             None => ["success", ""],
             Some(failure) => ["failure", failure.as_str()],
         };
         self.requests.with_label_values(&labels).inc();
-        self.latency.with_label_values(&labels).observe(took.as_secs_f64());
+        self.latency.with_label_values(&labels).observe(duration.as_secs_f64());
     }
 
     /// Records a conversion of a definition's objects.
-    pub(super) fn converted(&self, definition: &str, versions: [&str; 2], succeeded: bool, took: Duration) {
+    pub(super) fn converted(&self, definition: &str, versions: [&str; 2], succeeded: bool, duration: Duration) {
         let succeeded = if succeeded { "true" } else { "false" };
         let labels = [definition, versions[0], versions[1], succeeded];
-        self.durations.with_label_values(&labels).observe(took.as_secs_f64());
+        self.durations.with_label_values(&labels).observe(duration.as_secs_f64());
     }
 }
 

@@ -3,7 +3,7 @@ use binnacle_schema::value;
 use super::*;
 
 #[test]
-fn answers_are_judged() {
+fn validates_conversion_responses() {
     let v1 = |response: Value| value!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": response});
     let old = |response: Value| value!({"response": response});
     let done = value!({"uid": "u", "result": {"status": "Success"}, "convertedObjects": [{"kind": "A"}]});
@@ -19,13 +19,13 @@ fn answers_are_judged() {
         ("v1", v1(value!({"uid": "u", "result": {"status": "Success"}})), Ok(0)),
     ];
     for (version, review, want) in cases {
-        let got = converted_objects(review.clone(), version, "u").map(|objects| objects.len());
-        assert_eq!(got, want, "{}", json::to_string(&review));
+        let received = converted_objects(review.clone(), version, "u").map(|objects| objects.len());
+        assert_eq!(received, want, "{}", json::to_string(&review));
     }
 }
 
 #[test]
-fn conversions_change_labels_and_annotations_alone() {
+fn restores_metadata_except_labels_and_annotations() {
     let original = value!({"metadata": {"name": "a", "labels": {"x": "1"}, "annotations": {"y": "2"}}});
     let cases = [
         (value!({"metadata": {"name": "b", "labels": {"z": "3"}}}), Ok(r#"{"name":"a","labels":{"z":"3"}}"#)),
@@ -42,9 +42,9 @@ fn conversions_change_labels_and_annotations_alone() {
         ),
     ];
     for (mut converted, want) in cases {
-        let got = restore_metadata(&original, &mut converted);
-        let got = got.map(|()| converted.get("metadata").map(json::to_string).unwrap_or_default());
-        assert_eq!(got, want.map(str::to_owned).map_err(str::to_owned));
+        let received = restore_metadata(&original, &mut converted);
+        let received = received.map(|()| converted.get("metadata").map(json::to_string).unwrap_or_default());
+        assert_eq!(received, want.map(str::to_owned).map_err(str::to_owned));
     }
     let mut converted = value!({"metadata": {"labels": {"a b": "c"}}});
     let refused = restore_metadata(&original, &mut converted).expect_err("a bad key");
@@ -52,7 +52,7 @@ fn conversions_change_labels_and_annotations_alone() {
 }
 
 #[test]
-fn objects_stay_themselves() {
+fn rejects_objects_with_changed_identity() {
     let original = value!({"apiVersion": "g/v1", "kind": "A", "metadata": {"name": "a", "uid": "u"}});
     let cases = [
         (value!({"apiVersion": "g/v2", "kind": "A", "metadata": {"name": "a", "uid": "u"}}), Ok(())),
@@ -79,7 +79,7 @@ fn objects_stay_themselves() {
 }
 
 #[test]
-fn services_have_addresses() {
+fn builds_service_urls() {
     let cases = [
         (value!({"namespace": "n", "name": "s"}), "https://s.n.svc:443/"),
         (value!({"namespace": "n", "name": "s", "port": 8443, "path": "/convert"}), "https://s.n.svc:8443/convert"),

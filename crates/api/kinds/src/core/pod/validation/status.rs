@@ -51,7 +51,7 @@ pub(in crate::core::pod) fn validate(features: &Features, pod: FieldRef<Pod>, ol
     }
     claim_statuses(status.at(Status::RESOURCE_CLAIM_STATUSES), spec, e);
     extended_claim(status.at(Status::EXTENDED_RESOURCE_CLAIM_STATUS), spec, e);
-    reported::node_allocatable(status, spec, e);
+    claim_statuses::node_allocatable(status, spec, e);
     let legacy = Legacy::of(features);
     addresses(status.at(Status::POD_IPS), old_status.at(Status::POD_IPS), legacy.clone(), e);
     host_addresses(status, old_status, legacy, e);
@@ -65,7 +65,7 @@ pub(in crate::core::pod) fn validate(features: &Features, pod: FieldRef<Pod>, ol
         }
     }
     for (list, _) in STATUSES {
-        reported::mounted_images(status.at(list), e);
+        claim_statuses::mounted_images(status.at(list), e);
     }
     errors
 }

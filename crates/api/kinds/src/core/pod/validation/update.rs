@@ -119,8 +119,8 @@ fn tolerations(
         let fields = [Toleration::KEY, Toleration::OPERATOR, Toleration::VALUE, Toleration::EFFECT];
         fields.map(|field| toleration.at(field).str())
     }
-    let kept: HashSet<_> = new.items().map(key).collect();
-    if old.items().any(|old| !kept.contains(&key(old))) {
+    let remaining: HashSet<_> = new.items().map(key).collect();
+    if old.items().any(|old| !remaining.contains(&key(old))) {
         return errors.push(new.forbidden("existing toleration can not be modified except its tolerationSeconds"));
     }
     tolerations::validate(new.items(), options.compares_tolerations(), errors);

@@ -19,10 +19,10 @@ use super::{GROUP, LEVELS, SCHEMAS, VERSION};
 use binnacle_controllers::Objects;
 
 const MANAGER: &str = "api-priority-and-fairness-config-producer-v1";
-const FOLLOWS: &str = "apf.kubernetes.io/autoupdate-spec";
+const AUTOUPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
 
 /// The wanted state of an object.
-struct Wanted {
+struct DesiredObject {
     name: &'static str,
     mandatory: bool,
     spec: Value,
@@ -32,37 +32,37 @@ struct Wanted {
 pub(crate) async fn ensure(resources: &Catalog) -> Result<(), Status> {
     let levels = Objects::new(resources, GROUP, VERSION, LEVELS)?.managed_by(MANAGER);
     let schemas = Objects::new(resources, GROUP, VERSION, SCHEMAS)?.managed_by(MANAGER);
-    let wanted_levels: Vec<Wanted> = defaults::LEVELS
+    let desired_levels: Vec<DesiredObject> = defaults::LEVELS
         .iter()
-        .map(|level| Wanted { name: level.name, mandatory: level.mandatory, spec: level.spec() })
+        .map(|level| DesiredObject { name: level.name, mandatory: level.mandatory, spec: level.spec() })
         .collect();
-    let wanted_schemas: Vec<Wanted> = defaults::SCHEMAS
+    let desired_schemas: Vec<DesiredObject> = defaults::SCHEMAS
         .iter()
-        .map(|schema| Wanted { name: schema.name, mandatory: schema.mandatory, spec: schema.spec() })
+        .map(|schema| DesiredObject { name: schema.name, mandatory: schema.mandatory, spec: schema.spec() })
         .collect();
     // A schema can be used only if its level exists.
-    put(&levels, &wanted_levels).await?;
-    put(&schemas, &wanted_schemas).await?;
-    remove_others(&schemas, &wanted_schemas).await?;
-    remove_others(&levels, &wanted_levels).await
+    create_or_update(&levels, &desired_levels).await?;
+    create_or_update(&schemas, &desired_schemas).await?;
+    delete_obsolete(&schemas, &desired_schemas).await?;
+    delete_obsolete(&levels, &desired_levels).await
 }
 
-async fn put(objects: &Objects, wanted: &[Wanted]) -> Result<(), Status> {
-    let there = objects.list_as("", Match::Consistent).await?;
-    let puts = wanted.iter().map(|wanted| async {
-        match there.iter().find(|object| metadata(object).at(ObjectMeta::NAME).str() == wanted.name) {
-            None => create(objects, wanted).await,
-            Some(object) if revision(objects, wanted, object).is_none() => Ok(()),
-            Some(_) => update(objects, wanted).await,
+async fn create_or_update(objects: &Objects, desired: &[DesiredObject]) -> Result<(), Status> {
+    let existing = objects.list_as("", Match::Consistent).await?;
+    let puts = desired.iter().map(|desired| async {
+        match existing.iter().find(|object| metadata(object).at(ObjectMeta::NAME).str() == desired.name) {
+            None => create(objects, desired).await,
+            Some(object) if pending_update(objects, desired, object).is_none() => Ok(()),
+            Some(_) => update(objects, desired).await,
         }
     });
     join_all(puts).await.into_iter().collect()
 }
 
-async fn create(objects: &Objects, wanted: &Wanted) -> Result<(), Status> {
+async fn create(objects: &Objects, desired: &DesiredObject) -> Result<(), Status> {
     let object = value!({
-        "metadata": {"name": (wanted.name), "annotations": {"apf.kubernetes.io/autoupdate-spec": "true"}},
-        "spec": (wanted.spec.clone())
+        "metadata": {"name": (desired.name), "annotations": {"apf.kubernetes.io/autoupdate-spec": "true"}},
+        "spec": (desired.spec.clone())
     });
     match objects.create("", object).await {
         Err(status) if status.is(StatusReason::AlreadyExists) => Ok(()),
@@ -70,16 +70,16 @@ async fn create(objects: &Objects, wanted: &Wanted) -> Result<(), Status> {
     }
 }
 
-async fn update(objects: &Objects, wanted: &Wanted) -> Result<(), Status> {
-    let updated = objects.update("", wanted.name, "", |object| {
-        let Some(Revision { follows, spec }) = revision(objects, wanted, object) else { return };
+async fn update(objects: &Objects, desired: &DesiredObject) -> Result<(), Status> {
+    let updated = objects.update("", desired.name, "", |object| {
+        let Some(PendingUpdate { follows, spec }) = pending_update(objects, desired, object) else { return };
         // A priority level has these fields, too.
         let mut object = FieldMut::<FlowSchema>::root(object);
         if let Some(spec) = spec {
             object.set(FlowSchema::SPEC, spec);
         }
         let mut metadata = object.entry(FlowSchema::METADATA);
-        metadata.map_entry(ObjectMeta::ANNOTATIONS).insert(FOLLOWS, if follows { "true" } else { "false" });
+        metadata.map_entry(ObjectMeta::ANNOTATIONS).insert(AUTOUPDATE, if follows { "true" } else { "false" });
     });
     match updated.await {
         // It was deleted or changed meanwhile: the next run checks it again.
@@ -89,23 +89,23 @@ async fn update(objects: &Objects, wanted: &Wanted) -> Result<(), Status> {
 }
 
 /// The change that an object needs.
-struct Revision {
+struct PendingUpdate {
     follows: bool,
     spec: Option<Value>,
 }
 
-fn revision(objects: &Objects, wanted: &Wanted, object: &Value) -> Option<Revision> {
+fn pending_update(objects: &Objects, desired: &DesiredObject, object: &Value) -> Option<PendingUpdate> {
     let annotation = follows(object);
     let unchanged = metadata(object).at(ObjectMeta::GENERATION).int() == Some(1);
-    let follows = wanted.mandatory || annotation.unwrap_or(unchanged);
-    let spec = if follows { other_spec(objects, wanted, object) } else { None };
-    (annotation != Some(follows) || spec.is_some()).then_some(Revision { follows, spec })
+    let follows = desired.mandatory || annotation.unwrap_or(unchanged);
+    let spec = if follows { changed_spec(objects, desired, object) } else { None };
+    (annotation != Some(follows) || spec.is_some()).then_some(PendingUpdate { follows, spec })
 }
 
 /// Returns the wanted spec of an object, if it has a different one.
-fn other_spec(objects: &Objects, wanted: &Wanted, object: &Value) -> Option<Value> {
+fn changed_spec(objects: &Objects, desired: &DesiredObject, object: &Value) -> Option<Value> {
     let resource = objects.resource();
-    let mut expected = value!({"spec": (wanted.spec.clone())});
+    let mut expected = value!({"spec": (desired.spec.clone())});
     resource.set_defaults(&mut expected);
     // The limits of the exempt level belong to the administrator, mandatory or not.
     let current = FieldRef::<PriorityLevel>::root(object).at(PriorityLevel::SPEC).detached();
@@ -119,22 +119,22 @@ fn other_spec(objects: &Objects, wanted: &Wanted, object: &Value) -> Option<Valu
     }
     canonical::canonicalize(&mut expected, &resource.message);
     let expected = FieldRef::<PriorityLevel>::root(&expected);
-    (expected.at(PriorityLevel::SPEC).get() != current.get()).then(|| wanted.spec.clone())
+    (expected.at(PriorityLevel::SPEC).get() != current.get()).then(|| desired.spec.clone())
 }
 
 /// Returns the value of the annotation, if it is valid.
 fn follows(object: &Value) -> Option<bool> {
-    match metadata(object).at(ObjectMeta::ANNOTATIONS).key(FOLLOWS).str() {
+    match metadata(object).at(ObjectMeta::ANNOTATIONS).key(AUTOUPDATE).str() {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
         _ => None,
     }
 }
 
-async fn remove_others(objects: &Objects, wanted: &[Wanted]) -> Result<(), Status> {
+async fn delete_obsolete(objects: &Objects, desired: &[DesiredObject]) -> Result<(), Status> {
     for object in objects.list_as("", Match::Any).await? {
         let name = metadata(&object).at(ObjectMeta::NAME).str();
-        if follows(&object) != Some(true) || wanted.iter().any(|wanted| wanted.name == name) {
+        if follows(&object) != Some(true) || desired.iter().any(|desired| desired.name == name) {
             continue;
         }
         match objects.resource().delete(&Context::internal(""), name, &DeleteOptions::default()).await {

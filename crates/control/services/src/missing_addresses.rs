@@ -20,21 +20,21 @@ use binnacle_controllers::{ChangeWatcher, Changes};
 type Owner = (Text, Text);
 
 /// Waits until a service lacks the mark of an address. Ends for nothing else.
-pub(crate) async fn noticed(allocations: &Allocations) {
-    let marks = Objects::new(&allocations.resources, "networking.k8s.io", "v1", "ipaddresses");
+pub(crate) async fn wait_for_missing(allocations: &Allocations) {
+    let ip_addresses = Objects::new(&allocations.resources, "networking.k8s.io", "v1", "ipaddresses");
     let services = Objects::new(&allocations.resources, "", "v1", "services");
-    let (Ok(marks), Ok(services)) = (marks, services) else { return std::future::pending().await };
-    let mut changes = ChangeWatcher::all(marks.resource());
+    let (Ok(ip_addresses), Ok(services)) = (ip_addresses, services) else { return std::future::pending().await };
+    let mut changes = ChangeWatcher::all(ip_addresses.resource());
     let mut owners: HashMap<Text, Owner> = HashMap::new();
     loop {
-        let gone = match changes.changed().await {
-            Changes::Anything => reread(&marks, &mut owners).await,
-            Changes::Named(names) => look_at(&marks, &mut owners, names).await,
+        let missing = match changes.changed().await {
+            Changes::Anything => read_all(&ip_addresses, &mut owners).await,
+            Changes::Named(names) => read_named(&ip_addresses, &mut owners, names).await,
         };
-        match gone {
-            Ok(gone) => {
-                for (address, owner) in gone {
-                    if has(&services, &owner, &address).await {
+        match missing {
+            Ok(missing) => {
+                for (address, owner) in missing {
+                    if has_address(&services, &owner, &address).await {
                         return;
                     }
                 }
@@ -45,36 +45,36 @@ pub(crate) async fn noticed(allocations: &Allocations) {
 }
 
 /// Reads all marks; returns those that are gone.
-async fn reread(marks: &Objects, owners: &mut HashMap<Text, Owner>) -> Result<Vec<(Text, Owner)>, Status> {
-    let there: HashMap<Text, Owner> = marks.list("").await?.iter().map(named).collect();
-    let before = std::mem::replace(owners, there);
+async fn read_all(ip_addresses: &Objects, owners: &mut HashMap<Text, Owner>) -> Result<Vec<(Text, Owner)>, Status> {
+    let current: HashMap<Text, Owner> = ip_addresses.list("").await?.iter().map(name_and_owner).collect();
+    let before = std::mem::replace(owners, current);
     Ok(before.into_iter().filter(|(name, _)| !owners.contains_key(name)).collect())
 }
 
 /// Reads the marks that may have changed; returns those that are gone.
-async fn look_at(
-    marks: &Objects,
+async fn read_named(
+    ip_addresses: &Objects,
     owners: &mut HashMap<Text, Owner>,
     names: Vec<Text>,
 ) -> Result<Vec<(Text, Owner)>, Status> {
-    let mut gone = Vec::new();
+    let mut missing = Vec::new();
     for name in names {
-        match marks.get("", &name).await? {
-            Some(mark) => drop(owners.insert(name, named(&mark).1)),
-            None => gone.extend(owners.remove(&name).map(|owner| (name, owner))),
+        match ip_addresses.get("", &name).await? {
+            Some(ip_address) => drop(owners.insert(name, name_and_owner(&ip_address).1)),
+            None => missing.extend(owners.remove(&name).map(|owner| (name, owner))),
         }
     }
-    Ok(gone)
+    Ok(missing)
 }
 
-fn named(mark: &Value) -> (Text, Owner) {
-    let parent = parent(mark);
+fn name_and_owner(ip_address: &Value) -> (Text, Owner) {
+    let parent = parent(ip_address);
     let owner = (parent.at(Parent::NAMESPACE).str().into(), parent.at(Parent::NAME).str().into());
-    (metadata(mark).at(ObjectMeta::NAME).str().into(), owner)
+    (metadata(ip_address).at(ObjectMeta::NAME).str().into(), owner)
 }
 
 /// Returns true if a service has an address.
-async fn has(services: &Objects, (namespace, name): &Owner, address: &str) -> bool {
+async fn has_address(services: &Objects, (namespace, name): &Owner, address: &str) -> bool {
     let Ok(address) = address.parse::<IpAddr>() else { return false };
     match services.get(namespace, name).await {
         Ok(Some(service)) => Spec::of(&service).addresses().into_iter().any(|own| own == address),
@@ -87,15 +87,15 @@ mod tests {
     use binnacle_schema::value;
 
     use super::*;
-    use crate::addresses::{Addresses, Owner as Of};
+    use crate::addresses::{Addresses, Owner as ServiceOwner};
     use crate::config::ServiceConfig;
 
     #[tokio::test]
-    async fn only_what_a_service_still_has() {
+    async fn notices_only_addresses_that_a_service_still_has() {
         let resources = binnacle_test_cluster::resources();
         let allocations = Allocations::new(resources.clone(), ServiceConfig::default());
         let services = Objects::new(&resources, "", "v1", "services").unwrap();
-        let marks = Objects::new(&resources, "networking.k8s.io", "v1", "ipaddresses").unwrap();
+        let ip_addresses = Objects::new(&resources, "networking.k8s.io", "v1", "ipaddresses").unwrap();
         let addresses = Addresses::new(resources.clone());
         let service = value!({
             "metadata": {"name": "a", "namespace": "ns"},
@@ -104,35 +104,38 @@ mod tests {
         });
         services.create("ns", service).await.unwrap();
         for (address, name) in [("10.0.0.5", "a"), ("10.0.0.6", "a"), ("10.0.0.7", "gone")] {
-            addresses.claim(address.parse().unwrap(), Of { namespace: "ns", name }).await.unwrap();
+            addresses.create_address(address.parse().unwrap(), ServiceOwner { namespace: "ns", name }).await.unwrap();
         }
-        let noticed = noticed(&allocations);
-        tokio::pin!(noticed);
+        let wait_for_missing = wait_for_missing(&allocations);
+        tokio::pin!(wait_for_missing);
         // The marks of nobody may go.
-        assert!(futures::poll!(&mut noticed).is_pending());
-        marks.delete("", "10.0.0.6").await.unwrap();
-        marks.delete("", "10.0.0.7").await.unwrap();
+        assert!(futures::poll!(&mut wait_for_missing).is_pending());
+        ip_addresses.delete("", "10.0.0.6").await.unwrap();
+        ip_addresses.delete("", "10.0.0.7").await.unwrap();
         tokio::select! {
-            () = &mut noticed => panic!("no service lacks an address"),
-            () = addresses_are(&marks, 1) => {}
+            () = &mut wait_for_missing => panic!("no service lacks an address"),
+            () = addresses_are(&ip_addresses, 1) => {}
         }
         // Whether the marks have been read by now cannot be told, so this one goes until it was seen to be there.
-        let goes = async {
+        let churn = async {
             loop {
-                marks.delete("", "10.0.0.5").await.unwrap();
+                ip_addresses.delete("", "10.0.0.5").await.unwrap();
                 tokio::task::yield_now().await;
-                addresses.claim("10.0.0.5".parse().unwrap(), Of { namespace: "ns", name: "a" }).await.unwrap();
+                addresses
+                    .create_address("10.0.0.5".parse().unwrap(), ServiceOwner { namespace: "ns", name: "a" })
+                    .await
+                    .unwrap();
                 tokio::task::yield_now().await;
             }
         };
         tokio::select! {
-            () = &mut noticed => {}
-            () = goes => {}
+            () = &mut wait_for_missing => {}
+            () = churn => {}
         }
     }
 
-    async fn addresses_are(marks: &Objects, count: usize) {
-        while marks.list("").await.unwrap().len() != count {
+    async fn addresses_are(ip_addresses: &Objects, count: usize) {
+        while ip_addresses.list("").await.unwrap().len() != count {
             tokio::task::yield_now().await;
         }
     }

@@ -10,45 +10,45 @@ use binnacle_schema::{Message, Value};
 use binnacle_watchcache::Entry;
 
 /// Reads parts of definitions in the cache.
-pub(super) struct Parts {
+pub(super) struct PartialDecoder {
     resource: Arc<Resource>,
     /// All but the schemas.
-    served: Message,
+    without_schemas: Message,
     /// The schemas.
     schemas: Arc<Message>,
 }
 
 /// One definition at one revision.
-struct Stored {
+struct StoredDefinition {
     resource: Arc<Resource>,
     schemas: Arc<Message>,
     entry: Arc<Entry>,
 }
 
-impl Parts {
+impl PartialDecoder {
     pub(super) fn new(resource: &Arc<Resource>) -> Self {
-        let narrowed = |paths: &[&[&str]]| resource.collection.narrowed(paths);
+        let narrow = |paths: &[&[&str]]| resource.collection.narrowed(paths);
         Self {
             resource: resource.clone(),
-            served: narrowed(Definition::PARTS),
-            schemas: Arc::new(narrowed(&[&["spec", "versions", "schema", "openAPIV3Schema"]])),
+            without_schemas: narrow(Definition::PARTS),
+            schemas: Arc::new(narrow(&[&["spec", "versions", "schema", "openAPIV3Schema"]])),
         }
     }
 
     /// Decodes all but the schemas of a definition.
     pub(super) fn of(&self, entry: &Entry) -> Result<Value, Status> {
-        self.resource.collection.part(&self.served, &entry.value(), entry.revision())
+        self.resource.collection.part(&self.without_schemas, &entry.value(), entry.revision())
     }
 
     /// Returns the place of the schemas of a definition.
     pub(super) fn origin(&self, entry: &Arc<Entry>) -> Arc<SchemaOrigin> {
         let Self { resource, schemas, .. } = self;
-        let stored = Stored { resource: resource.clone(), schemas: schemas.clone(), entry: entry.clone() };
+        let stored = StoredDefinition { resource: resource.clone(), schemas: schemas.clone(), entry: entry.clone() };
         Arc::new(SchemaOrigin::new(Arc::new(stored)))
     }
 }
 
-impl SchemaReader for Stored {
+impl SchemaReader for StoredDefinition {
     fn schema(&self, version: usize) -> Option<Value> {
         let entry = &self.entry;
         // An error is logged there; the definition was readable when it was served.

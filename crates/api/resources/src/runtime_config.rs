@@ -123,8 +123,8 @@ impl Enabled {
     pub fn turns_off(&self, version: &VersionDescription, resource: &ResourceDescription) -> bool {
         let [group, name, plural] = [&resource.group, &resource.version, &resource.plural].map(|text| text.to_string());
         let stages = self.stages.iter().rev().find(|(stages, _)| stages.contain(version.version));
-        let said = self.resources.get(&(group.clone(), name.clone(), plural)).or(self.versions.get(&(group, name)));
-        said.copied().or(stages.map(|(_, on)| *on)) == Some(false)
+        let setting = self.resources.get(&(group.clone(), name.clone(), plural)).or(self.versions.get(&(group, name)));
+        setting.copied().or(stages.map(|(_, on)| *on)) == Some(false)
     }
 }
 
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_particular_counts_more() {
+    fn more_specific_settings_win() {
         let slices = ("resource.k8s.io", "v1beta1", "resourceslices");
         let deployments = ("apps", "v1", "deployments");
         for (values, (group, version, plural), want) in [
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn errors() {
+    fn rejects_invalid_runtime_config() {
         for (value, want) in [
             ("api/all=false", "invalid runtime-config with only api/all=false"),
             ("v2=true", "runtime-config invalid key v2"),

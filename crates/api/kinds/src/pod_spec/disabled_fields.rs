@@ -13,7 +13,7 @@ use binnacle_schema::Value;
 use super::containers::for_each_container;
 use super::validation::containers::is_sidecar;
 use crate::Features;
-use crate::gated::{Gated, drop_disabled, in_use};
+use crate::gated::{GatedFields, drop_disabled, in_use};
 
 /// The routes to a field of all containers.
 macro_rules! in_containers {
@@ -41,15 +41,15 @@ pub(super) const FILE_KEYS: &[Route<PodSpec>] = in_containers![ENV, EnvVar::VALU
 const STOP_SIGNALS: &[Route<PodSpec>] = in_containers![LIFECYCLE, Lifecycle::STOP_SIGNAL];
 
 /// The gated fields of a pod's spec.
-const SPEC: &[Gated<PodSpec>] = &[
-    Gated { feature: "UserNamespacesSupport", fields: &[route![PodSpec::HOST_USERS]] },
-    Gated {
+const SPEC: &[GatedFields<PodSpec>] = &[
+    GatedFields { feature: "UserNamespacesSupport", fields: &[route![PodSpec::HOST_USERS]] },
+    GatedFields {
         feature: "SupplementalGroupsPolicy",
         fields: &[route![PodSpec::SECURITY_CONTEXT, PodSecurityContext::SUPPLEMENTAL_GROUPS_POLICY]],
     },
-    Gated { feature: "PodLevelResources", fields: &[route![PodSpec::RESOURCES]] },
+    GatedFields { feature: "PodLevelResources", fields: &[route![PodSpec::RESOURCES]] },
     // A pod with claims in its containers has claims itself.
-    Gated {
+    GatedFields {
         feature: "DynamicResourceAllocation",
         fields: &[
             route![PodSpec::RESOURCE_CLAIMS],
@@ -58,15 +58,15 @@ const SPEC: &[Gated<PodSpec>] = &[
             route![PodSpec::EPHEMERAL_CONTAINERS, EphemeralContainer::RESOURCES, ResourceRequirements::CLAIMS],
         ],
     },
-    Gated {
+    GatedFields {
         feature: "SELinuxChangePolicy",
         fields: &[route![PodSpec::SECURITY_CONTEXT, PodSecurityContext::SE_LINUX_CHANGE_POLICY]],
     },
-    Gated {
+    GatedFields {
         feature: "MatchLabelKeysInPodTopologySpread",
         fields: &[route![PodSpec::TOPOLOGY_SPREAD_CONSTRAINTS, TopologySpreadConstraint::MATCH_LABEL_KEYS]],
     },
-    Gated {
+    GatedFields {
         feature: "ClusterTrustBundleProjection",
         fields: &[route![
             PodSpec::VOLUMES,
@@ -75,7 +75,7 @@ const SPEC: &[Gated<PodSpec>] = &[
             VolumeProjection::CLUSTER_TRUST_BUNDLE
         ]],
     },
-    Gated {
+    GatedFields {
         feature: "PodCertificateRequest",
         fields: &[route![
             PodSpec::VOLUMES,
@@ -84,27 +84,27 @@ const SPEC: &[Gated<PodSpec>] = &[
             VolumeProjection::POD_CERTIFICATE
         ]],
     },
-    Gated { feature: "GenericWorkload", fields: &[route![PodSpec::SCHEDULING_GROUP]] },
-    Gated { feature: "HostnameOverride", fields: &[route![PodSpec::HOSTNAME_OVERRIDE]] },
-    Gated { feature: "EnvFiles", fields: FILE_KEYS },
+    GatedFields { feature: "GenericWorkload", fields: &[route![PodSpec::SCHEDULING_GROUP]] },
+    GatedFields { feature: "HostnameOverride", fields: &[route![PodSpec::HOSTNAME_OVERRIDE]] },
+    GatedFields { feature: "EnvFiles", fields: FILE_KEYS },
 ];
 
 /// The gated fields of a pod's status.
-const STATUS: &[Gated<PodStatus>] = &[
-    Gated {
+const STATUS: &[GatedFields<PodStatus>] = &[
+    GatedFields {
         feature: "PodObservedGenerationTracking",
         fields: &[
             route![PodStatus::OBSERVED_GENERATION],
             route![PodStatus::CONDITIONS, PodCondition::OBSERVED_GENERATION],
         ],
     },
-    Gated {
+    GatedFields {
         feature: "InPlacePodLevelResourcesVerticalScaling",
         fields: &[route![PodStatus::RESOURCES], route![PodStatus::ALLOCATED_RESOURCES]],
     },
-    Gated { feature: "DRAExtendedResource", fields: &[route![PodStatus::EXTENDED_RESOURCE_CLAIM_STATUS]] },
-    Gated { feature: "ResourceHealthStatus", fields: in_statuses![ContainerStatus::ALLOCATED_RESOURCES_STATUS] },
-    Gated {
+    GatedFields { feature: "DRAExtendedResource", fields: &[route![PodStatus::EXTENDED_RESOURCE_CLAIM_STATUS]] },
+    GatedFields { feature: "ResourceHealthStatus", fields: in_statuses![ContainerStatus::ALLOCATED_RESOURCES_STATUS] },
+    GatedFields {
         feature: "ResourceHealthStatusMessage",
         fields: in_statuses![
             ContainerStatus::ALLOCATED_RESOURCES_STATUS,
@@ -112,11 +112,11 @@ const STATUS: &[Gated<PodStatus>] = &[
             ResourceHealth::MESSAGE
         ],
     },
-    Gated {
+    GatedFields {
         feature: "ImageVolumeWithDigest",
         fields: in_statuses![ContainerStatus::VOLUME_MOUNTS, VolumeMountStatus::VOLUME_STATUS],
     },
-    Gated {
+    GatedFields {
         feature: "DRANodeAllocatableResources",
         fields: &[route![PodStatus::NODE_ALLOCATABLE_RESOURCE_CLAIM_STATUSES]],
     },
@@ -204,7 +204,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn what_is_off_stays_only_where_it_was() {
+    fn keeps_disabled_fields_only_if_in_use() {
         let given = value!({
             "schedulingGroup": {"podGroupName": "g"},
             "containers": [{"name": "a", "lifecycle": {"stopSignal": "SIGUSR1"}}, {"name": "b", "lifecycle": {"preStop": {}, "stopSignal": "SIGUSR1"}}],
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn each_server_has_gates_of_its_own() {
+    fn uses_the_feature_gates_of_each_server() {
         let given = value!({"schedulingGroup": {"podGroupName": "g"}, "containers": []});
         let gates = Gates::parse(&["GenericWorkload=true"], Version::BINARY, Version::BINARY.previous())
             .expect("an alpha gate");

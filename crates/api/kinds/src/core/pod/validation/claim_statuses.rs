@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn claims() {
+    fn validates_node_allocatable_claim_statuses() {
         let spec = value!({"resourceClaims": [{"name": "a", "resourceClaimName": "c"}]});
         for (claim, want) in [
             (value!({"resourceClaimName": "c", "containers": ["x"], "resources": {"cpu": "1"}}), vec![]),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn images() {
+    fn requires_references_of_mounted_images() {
         for (image, want) in [
             (value!({"imageRef": "r@sha256:00"}), vec![]),
             (

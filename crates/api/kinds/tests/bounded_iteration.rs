@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 #[test]
-fn rules_walk_lists_while_there_is_room() {
+fn rules_iterate_while_errors_have_room() {
     let kinds = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = Vec::new();
     for folder in [kinds.join("src"), kinds.join("../../machinery/validation/src")] {
@@ -18,7 +18,7 @@ fn rules_walk_lists_while_there_is_room() {
 }
 
 #[test]
-fn walks_are_found() {
+fn finds_unbounded_iterations() {
     let rule = |walk: &str| {
         format!("fn rule(errors: &mut FieldErrors) {{\n    for x in {walk} {{\n        check(x, errors);\n    }}\n}}\n")
     };

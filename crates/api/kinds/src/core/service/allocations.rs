@@ -116,7 +116,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn services_from_before_the_lists() {
+    fn completes_addresses_of_old_services() {
         let single = |address: &str, family: &str| {
             value!({
                 "type": "ClusterIP", "clusterIP": (address), "clusterIPs": [(address)], "ipFamilies": [(family)],
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_of_old_clients() {
+    fn keeps_allocated_values_that_old_clients_omit() {
         let old = value!({"spec": {
             "type": "NodePort", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"],
             "ports": [{"name": "a", "nodePort": 30000i64}, {"name": "b", "nodePort": 30001i64}]

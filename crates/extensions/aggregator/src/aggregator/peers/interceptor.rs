@@ -11,7 +11,7 @@ use http::StatusCode;
 use http::header::{HeaderName, HeaderValue};
 
 use super::Peers;
-use crate::aggregator::proxy::{error_text, give_seat_back};
+use crate::aggregator::proxy::{error_text, release_seat};
 use crate::fetch::PEER_PROXIED;
 use crate::identity;
 
@@ -20,17 +20,17 @@ const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 impl Detour for Peers {
     /// Requests that another server has forwarded are always handled here.
     fn takes(&self, request: &Request) -> bool {
-        self.lacks(&request.info)
+        self.is_missing_locally(&request.info)
             && request.headers.get(PEER_PROXIED).is_none_or(|value| value != "true")
-            && !self.serving(&request.info).is_empty()
+            && !self.servers_with(&request.info).is_empty()
     }
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
         Box::pin(async move {
-            if let Err(refusal) = give_seat_back(&request) {
+            if let Err(refusal) = release_seat(&request) {
                 return *refusal;
             }
-            let names = self.serving(&request.info);
+            let names = self.servers_with(&request.info);
             let Some(address) = self.address(&names).await else {
                 self.0.metrics.unresolved(&request.info);
                 let text = "Error getting ip and port info of the remote server while proxying";
@@ -38,7 +38,7 @@ impl Detour for Peers {
                 return failure_response(&Status::service_unavailable(text), &preferences);
             };
             let info = request.info.clone();
-            let response = match self.hand_on(request, &address).await {
+            let response = match self.forward(request, &address).await {
                 Ok(response) => response,
                 Err(text) => error_text(StatusCode::SERVICE_UNAVAILABLE, text),
             };
@@ -58,11 +58,11 @@ impl Peers {
                 Err(why) => tracing::warn!(server = name.as_str(), why, "the address of a server is not known"),
             }
         }
-        let turn = self.0.turn.fetch_add(1, Ordering::Relaxed);
+        let turn = self.0.round_robin.fetch_add(1, Ordering::Relaxed);
         turn.checked_rem(addresses.len()).map(|at| addresses.swap_remove(at))
     }
 
-    async fn hand_on(&self, mut request: Request, address: &str) -> Result<Response, String> {
+    async fn forward(&self, mut request: Request, address: &str) -> Result<Response, String> {
         let connections = self.0.trust.connections(Instant::now());
         identity::set(&mut request.headers, &request.user)
             .map_err(|why| format!("error trying to reach service: {why}"))?;

@@ -7,14 +7,14 @@ use crate::identity_lease::Identity;
 use crate::storage_versions::StorageVersions;
 
 /// The state that the controllers share.
-pub(crate) struct Work {
+pub(crate) struct ControllerContext {
     pub(crate) resources: Catalog,
     pub(crate) config: Config,
     pub(crate) identity: Identity,
     pub(crate) storage_versions: StorageVersions,
 }
 
-impl Work {
+impl ControllerContext {
     pub(crate) fn new(resources: Catalog, config: Config) -> Self {
         let identity = Identity::of(config.hostname.as_deref());
         let storage_versions = StorageVersions::of(resources.features(), resources.snapshot().served());

@@ -25,7 +25,7 @@ const FIXED: &[(&str, &str)] = &[
 
 /// Returns the version in which a server that emulates `emulated` writes, if servers of `compatible` must be able to
 /// read. `None` for resources that are not stored.
-pub fn written_version(description: &ResourceDescription, emulated: Release, compatible: Release) -> Option<Text> {
+pub fn storage_version(description: &ResourceDescription, emulated: Release, compatible: Release) -> Option<Text> {
     let storage = description.storage.as_ref()?;
     if FIXED.contains(&(storage.group.as_str(), description.plural.as_str())) {
         return Some(storage.version.clone());
@@ -37,8 +37,8 @@ pub fn written_version(description: &ResourceDescription, emulated: Release, com
         move |(_, lifecycle): &(_, Lifecycle)| lifecycle.introduced.is_none_or(|since| since <= release)
     };
     // Alpha versions need not support rollback.
-    let settled = versions().filter(|(version, _)| !version.contains("alpha")).find(known(compatible));
-    let found = settled.or_else(|| versions().find(known(emulated)));
+    let compatible_version = versions().filter(|(version, _)| !version.contains("alpha")).find(known(compatible));
+    let found = compatible_version.or_else(|| versions().find(known(emulated)));
     Some(found.map_or(storage.version.clone(), |(version, _)| Text::new_static(version)))
 }
 
@@ -52,7 +52,7 @@ pub fn announced(
     if storage.announced_version != storage.version {
         return description.clone();
     }
-    match written_version(description, emulated, compatible) {
+    match storage_version(description, emulated, compatible) {
         Some(version) if version != storage.announced_version => {
             Arc::new(ResourceDescription::clone(description).announced_as(version))
         }
@@ -64,7 +64,7 @@ pub fn announced(
 mod tests {
     use binnacle_scheme::Release;
 
-    use super::written_version;
+    use super::storage_version;
     use crate::{find, groups};
 
     fn release(minor: u16) -> [Release; 2] {
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_by_release() {
+    fn storage_versions_depend_on_emulated_release() {
         for (group, version, plural, written) in [
             ("resource.k8s.io", "v1", "resourceclaims", ["v1beta1", "v1beta2", "v1", "v1"]),
             ("resource.k8s.io", "v1beta2", "devicetaintrules", ["v1alpha3"; 4]),
@@ -87,19 +87,19 @@ mod tests {
             let described = find(group, version, plural).expect("a resource");
             let got = [33, 34, 35, 36]
                 .map(release)
-                .map(|[emulated, compatible]| written_version(described, emulated, compatible).expect("it is stored"));
+                .map(|[emulated, compatible]| storage_version(described, emulated, compatible).expect("it is stored"));
             assert_eq!(got, written, "{group} {plural}");
         }
     }
 
     /// The storage versions of the descriptions are those that this release writes without emulation.
     #[test]
-    fn this_release() {
+    fn described_storage_versions_are_those_of_this_release() {
         let [emulated, compatible] = release(36);
         for version in groups().iter().flat_map(|group| &group.versions) {
             for resource in &version.resources {
                 let stored = resource.storage.as_ref().map(|storage| storage.version.clone());
-                assert_eq!(written_version(resource, emulated, compatible), stored, "{:?}", resource.plural);
+                assert_eq!(storage_version(resource, emulated, compatible), stored, "{:?}", resource.plural);
             }
         }
     }

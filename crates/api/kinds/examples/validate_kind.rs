@@ -13,23 +13,24 @@ use binnacle_scheme::StrategyContext;
 fn main() -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines() {
-        let answer = json::parse(line?.as_bytes(), &Limits::default()).map_err(|error| error.to_string());
-        let answer = answer.and_then(|question| judge(&question));
-        let answer = answer.unwrap_or_else(|error| Value::Object([("failure", error)].into_iter().collect::<Object>()));
-        writeln!(out, "{}", json::to_string(&answer))?;
+        let response = json::parse(line?.as_bytes(), &Limits::default()).map_err(|error| error.to_string());
+        let response = response.and_then(|request| validate(&request));
+        let response =
+            response.unwrap_or_else(|error| Value::Object([("failure", error)].into_iter().collect::<Object>()));
+        writeln!(out, "{}", json::to_string(&response))?;
     }
     Ok(())
 }
 
-fn judge(question: &Value) -> Result<Value, String> {
-    let new = question.get("new").ok_or("no object")?;
+fn validate(request: &Value) -> Result<Value, String> {
+    let new = request.get("new").ok_or("no object")?;
     let api_version = new.str_at(&["apiVersion"]).to_owned();
     let version = GroupVersion::parse(&api_version).ok_or("no apiVersion")?;
     let kind = new.str_at(&["kind"]).to_owned();
     let message = tables::kind(&version.group, &version.version, &kind).ok_or("an unknown kind")?;
     let strategy = strategy(&version.group, &kind);
     let features = Features::default();
-    let situation = StrategyContext {
+    let ctx = StrategyContext {
         features: &features,
         now: 1_767_225_600,
         namespace: "",
@@ -42,23 +43,23 @@ fn judge(question: &Value) -> Result<Value, String> {
         Ok::<_, String>(object)
     };
     let mut new = read(new)?;
-    let old = question.get("old").map(read).transpose()?;
+    let old = request.get("old").map(read).transpose()?;
     let errors = match &old {
         None => {
-            strategy.prepare_for_create(&situation, &mut new);
-            strategy.validate(&situation, &new)
+            strategy.prepare_for_create(&ctx, &mut new);
+            strategy.validate(&ctx, &new)
         }
         Some(old) => {
-            strategy.prepare_for_update(&situation, &mut new, old);
-            strategy.validate_update(&situation, &new, old)
+            strategy.prepare_for_update(&ctx, &mut new, old);
+            strategy.validate_update(&ctx, &new, old)
         }
     };
     let errors = errors.iter().map(|error| {
         let parts = [("field", error.field.to_string()), ("message", error.body().to_owned())];
         Value::Object(parts.into_iter().chain([("reason", error.kind.reason().to_owned())]).collect())
     });
-    let mut answer = Object::new();
-    answer.insert("errors", Value::List(errors.collect()));
-    answer.insert("warnings", strategy.warnings(&new, old.as_ref()));
-    Ok(Value::Object(answer))
+    let mut response = Object::new();
+    response.insert("errors", Value::List(errors.collect()));
+    response.insert("warnings", strategy.warnings(&new, old.as_ref()));
+    Ok(Value::Object(response))
 }

@@ -15,7 +15,7 @@ impl Hop {
     }
 
     /// Adds this server to the `Via` header; returns false if it is already there.
-    pub(crate) fn note(&self, headers: &mut HeaderMap) -> bool {
+    pub(crate) fn record(&self, headers: &mut HeaderMap) -> bool {
         let is_this = |value: &HeaderValue| {
             value.as_bytes().split(|byte| *byte == b',').any(|hop| hop.trim_ascii() == self.0.as_bytes())
         };
@@ -32,16 +32,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_goes_through_once() {
+    fn detects_forwarding_loops() {
         let (one, other) = (Hop::new(), Hop::new());
         let mut headers = HeaderMap::new();
         headers.append(VIA, HeaderValue::from_static("1.1 elsewhere"));
-        assert!(one.note(&mut headers) && other.note(&mut headers));
-        assert!(!one.note(&mut headers) && !other.note(&mut headers));
+        assert!(one.record(&mut headers) && other.record(&mut headers));
+        assert!(!one.record(&mut headers) && !other.record(&mut headers));
         // Other servers join all entries in one header.
         let all: Vec<&str> = headers.get_all(VIA).iter().map(|value| value.to_str().unwrap()).collect();
         let all = HeaderValue::try_from(all.join(", ")).unwrap();
         let mut headers = HeaderMap::from_iter([(VIA, all)]);
-        assert!(!one.note(&mut headers) && Hop::new().note(&mut headers));
+        assert!(!one.record(&mut headers) && Hop::new().record(&mut headers));
     }
 }

@@ -11,36 +11,36 @@ use binnacle_schema::Value;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
-use binnacle_controllers::{Handler, Informer};
+use binnacle_controllers::{EventHandler, Informer};
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const VERSION: &str = "v1";
 
 /// All objects of both kinds. Nothing is passed on before both have been read.
 #[derive(Default)]
-struct Known {
-    schemas: Kept<FlowSchema>,
-    levels: Kept<PriorityLevel>,
+struct Config {
+    schemas: ObjectCache<FlowSchema>,
+    levels: ObjectCache<PriorityLevel>,
 }
 
 /// The objects of one kind.
-struct Kept<T> {
+struct ObjectCache<T> {
     objects: BTreeMap<Text, T>,
-    all_read: bool,
+    is_synced: bool,
 }
 
-impl<T> Default for Kept<T> {
+impl<T> Default for ObjectCache<T> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), all_read: false }
+        Self { objects: BTreeMap::new(), is_synced: false }
     }
 }
 
-impl<T: PartialEq> Kept<T> {
+impl<T: PartialEq> ObjectCache<T> {
     /// Stores the object, and returns true if it is new or changed.
     fn put(&mut self, name: Text, object: T) -> bool {
-        let same = self.objects.get(&name) == Some(&object);
+        let is_same = self.objects.get(&name) == Some(&object);
         self.objects.insert(name, object);
-        !same
+        !is_same
     }
 
     fn remove(&mut self, name: &str) -> bool {
@@ -48,18 +48,18 @@ impl<T: PartialEq> Kept<T> {
     }
 
     /// Removes the objects that are gone; returns true if there were any.
-    fn retain(&mut self, there: &dyn Fn(&str, &str) -> bool) -> bool {
+    fn retain(&mut self, exists: &dyn Fn(&str, &str) -> bool) -> bool {
         let before = self.objects.len();
-        self.objects.retain(|name, _| there("", name));
-        let news = !self.all_read || self.objects.len() != before;
-        self.all_read = true;
-        news
+        self.objects.retain(|name, _| exists("", name));
+        let is_changed = !self.is_synced || self.objects.len() != before;
+        self.is_synced = true;
+        is_changed
     }
 }
 
-struct Feed {
+struct ConfigConsumer {
     control: Arc<FlowControl>,
-    known: Mutex<Known>,
+    config: Mutex<Config>,
 }
 
 /// Starts to follow both kinds when the resources exist; the tasks end with the shutdown signal.
@@ -69,61 +69,61 @@ pub fn follow_flow_control(
     tasks: &mut JoinSet<()>,
     shutdown: &Shutdown,
 ) -> Result<(), Status> {
-    let feed = Arc::new(Feed { control: control.clone(), known: Mutex::default() });
+    let consumer = Arc::new(ConfigConsumer { control: control.clone(), config: Mutex::default() });
     let schemas = resources.require(GROUP, VERSION, "flowschemas")?.clone();
     let levels = resources.require(GROUP, VERSION, "prioritylevelconfigurations")?.clone();
-    let schemas = Informer::new(schemas, Schemas(feed.clone()));
-    let levels = Informer::new(levels, Levels(feed));
+    let schemas = Informer::new(schemas, SchemaHandler(consumer.clone()));
+    let levels = Informer::new(levels, LevelHandler(consumer));
     tasks.spawn(schemas.run(shutdown.clone(), || {}));
     tasks.spawn(levels.run(shutdown.clone(), || {}));
     Ok(())
 }
 
-impl Feed {
+impl ConfigConsumer {
     /// Passes all objects on if `change` changed any: most writes are only to statuses.
-    fn change(&self, change: impl FnOnce(&mut Known) -> bool) {
-        let mut known = self.known.lock();
-        if !change(&mut known) {
+    fn change(&self, change: impl FnOnce(&mut Config) -> bool) {
+        let mut config = self.config.lock();
+        if !change(&mut config) {
             return;
         }
-        let Known { schemas, levels } = &*known;
-        if schemas.all_read && levels.all_read {
+        let Config { schemas, levels } = &*config;
+        if schemas.is_synced && levels.is_synced {
             self.control
                 .configure(schemas.objects.values().cloned().collect(), levels.objects.values().cloned().collect());
         }
     }
 }
 
-struct Schemas(Arc<Feed>);
+struct SchemaHandler(Arc<ConfigConsumer>);
 
-impl Handler for Schemas {
+impl EventHandler for SchemaHandler {
     fn put(&self, object: Value) {
         let schema = FlowSchema::read(&object);
-        self.0.change(|known| known.schemas.put(schema.name.clone(), schema));
+        self.0.change(|config| config.schemas.put(schema.name.clone(), schema));
     }
 
     fn remove(&self, _: &str, name: &str) {
-        self.0.change(|known| known.schemas.remove(name));
+        self.0.change(|config| config.schemas.remove(name));
     }
 
-    fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
-        self.0.change(|known| known.schemas.retain(there));
+    fn retain(&self, exists: &dyn Fn(&str, &str) -> bool) {
+        self.0.change(|config| config.schemas.retain(exists));
     }
 }
 
-struct Levels(Arc<Feed>);
+struct LevelHandler(Arc<ConfigConsumer>);
 
-impl Handler for Levels {
+impl EventHandler for LevelHandler {
     fn put(&self, object: Value) {
         let level = PriorityLevel::read(&object);
-        self.0.change(|known| known.levels.put(level.name.clone(), level));
+        self.0.change(|config| config.levels.put(level.name.clone(), level));
     }
 
     fn remove(&self, _: &str, name: &str) {
-        self.0.change(|known| known.levels.remove(name));
+        self.0.change(|config| config.levels.remove(name));
     }
 
-    fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
-        self.0.change(|known| known.levels.retain(there));
+    fn retain(&self, exists: &dyn Fn(&str, &str) -> bool) {
+        self.0.change(|config| config.levels.retain(exists));
     }
 }

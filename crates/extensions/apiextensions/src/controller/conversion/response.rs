@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types() {
+    fn checks_types_of_response_fields() {
         let response = |response: Value| value!({"response": response});
         for (review, want) in [
             (response(value!({"uid": "u", "result": {"status": "Success"}, "convertedObjects": [{}]})), ""),
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn objects() {
+    fn requires_objects_with_kind() {
         for (object, want) in [
             (value!({"kind": "A"}), ""),
             (value!({}), "Object 'Kind' is missing in '{}'"),

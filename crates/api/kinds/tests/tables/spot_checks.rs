@@ -12,7 +12,7 @@ fn field(message: &'static Message, name: &str) -> &'static Field {
 }
 
 #[test]
-fn numbers_and_presence() {
+fn fields_have_expected_numbers_and_presence() {
     use Presence::*;
     let meta = |name: &str| message(&format!("io.k8s.apimachinery.pkg.apis.meta.v1.{name}")).unwrap();
     let cases: &[(&'static Message, &str, &[u32], u32, Presence)] = &[
@@ -55,7 +55,7 @@ fn numbers_and_presence() {
 }
 
 #[test]
-fn order_is_that_of_go() {
+fn fields_have_the_order_of_go_structs() {
     let names =
         |message: &Message, n: usize| message.fields.iter().take(n).map(|f| f.name.to_string()).collect::<Vec<_>>();
     assert_eq!(names(core("Pod"), 9), ["kind", "apiVersion", "metadata", "spec", "status"]);
@@ -65,7 +65,7 @@ fn order_is_that_of_go() {
 }
 
 #[test]
-fn types_and_facts() {
+fn fields_have_expected_types_and_merge_rules() {
     let ports = field(core("Container"), "ports");
     assert!(matches!(&ports.list_type, ListType::Map(keys) if keys.iter().eq(["containerPort", "protocol"])));
     assert!(ports.patch.merge && ports.patch.merge_key == "containerPort");
@@ -86,7 +86,7 @@ fn types_and_facts() {
 }
 
 #[test]
-fn lookups() {
+fn finds_kinds_and_messages() {
     assert!(std::ptr::eq(kind("", "v1", "Pod").unwrap(), core("Pod")));
     assert!(kind("", "v1", "PodList").is_some());
     assert!(kind("apps", "v1", "Pod").is_none());

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn every_path_of_every_version_is_described() {
+fn describes_every_path_of_every_version() {
     let mut recorded = BTreeMap::new();
     for entry in std::fs::read_dir(shared("reference/openapi/all-v3")).unwrap() {
         let document: Value = serde_json::from_slice(&std::fs::read(entry.unwrap().path()).unwrap()).unwrap();
@@ -90,7 +90,7 @@ fn describe(resource: &ResourceDescription, paths: &mut BTreeMap<String, BTreeSe
 }
 
 #[test]
-fn entries_are_in_order_and_consistent() {
+fn descriptions_are_ordered_and_consistent() {
     let mut kinds = BTreeSet::new();
     for group in groups() {
         assert!(group.versions.is_sorted_by(|a, b| a.priority > b.priority), "{}", group.name);

@@ -15,37 +15,37 @@ enum PathSubject<'a> {
     /// `/apis/GROUP`, with or without a trailing slash.
     Group(&'a str),
     /// Anything else.
-    Below,
+    Other,
 }
 
 impl<'a> PathSubject<'a> {
     fn of(path: &'a str) -> Self {
-        let Some(rest) = path.strip_prefix("/apis") else { return Self::Below };
+        let Some(rest) = path.strip_prefix("/apis") else { return Self::Other };
         let Some(rest) = rest.strip_prefix('/') else {
-            return if rest.is_empty() { Self::Groups } else { Self::Below };
+            return if rest.is_empty() { Self::Groups } else { Self::Other };
         };
         match rest.split_once('/') {
             None if rest.is_empty() => Self::Groups,
             None | Some((_, "")) => Self::Group(rest.trim_end_matches('/')),
-            Some(_) => Self::Below,
+            Some(_) => Self::Other,
         }
     }
 }
 
 impl Aggregator {
     /// Returns the server of an OpenAPI document.
-    fn documented_by(&self, path: &str) -> Option<Arc<Remote>> {
+    fn openapi_server(&self, path: &str) -> Option<Arc<Remote>> {
         let name = self.0.specs.owner(path)?;
         self.0.registry.load().by_name.get(&name)?.remote.clone()
     }
 
-    async fn answer(&self, request: Request) -> Response {
+    async fn serve(&self, request: Request) -> Response {
         let remote = self.0.registry.load().remote_of(&request.info.path).cloned();
-        if let Some(remote) = remote.or_else(|| self.documented_by(&request.info.path)) {
+        if let Some(remote) = remote.or_else(|| self.openapi_server(&request.info.path)) {
             return self.0.proxy(request, &remote).await;
         }
-        let discovery = match self.0.known_discovery() {
-            Some(known) => known,
+        let discovery = match self.0.cached_discovery() {
+            Some(cached) => cached,
             // The documents of other servers may be large.
             None => {
                 let aggregator = self.clone();
@@ -66,23 +66,23 @@ impl Link for Aggregator {
         match PathSubject::of(&info.path) {
             PathSubject::Groups => true,
             PathSubject::Group(group) => self.0.registry.load().has_group(group),
-            PathSubject::Below => {
-                self.0.registry.load().remote_of(&info.path).is_some() || self.documented_by(&info.path).is_some()
+            PathSubject::Other => {
+                self.0.registry.load().remote_of(&info.path).is_some() || self.openapi_server(&info.path).is_some()
             }
         }
     }
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
-        Box::pin(self.answer(request))
+        Box::pin(self.serve(request))
     }
 
     /// Returns the path of each APIService and of each group.
     fn paths(&self) -> Vec<String> {
         let registry = self.0.registry.load();
-        let named = registry.by_name.values().filter(|registered| !registered.group.is_empty());
-        let paths = named.flat_map(|registered| {
-            let group = format!("/apis/{}", registered.group);
-            [format!("{group}/{}", registered.version), group]
+        let with_group = registry.by_name.values().filter(|entry| !entry.group.is_empty());
+        let paths = with_group.flat_map(|entry| {
+            let group = format!("/apis/{}", entry.group);
+            [format!("{group}/{}", entry.version), group]
         });
         paths.collect()
     }
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places() {
+    fn classifies_paths() {
         for (path, want) in [
             ("/apis", "groups"),
             ("/apis/", "groups"),
@@ -117,7 +117,7 @@ mod tests {
             let found = match PathSubject::of(path) {
                 PathSubject::Groups => "groups",
                 PathSubject::Group(group) => group,
-                PathSubject::Below => "",
+                PathSubject::Other => "",
             };
             assert_eq!(found, want, "{path}");
         }

@@ -15,7 +15,7 @@ const REGISTRATION: &str = "apiregistration.k8s.io";
 
 /// An APIService.
 #[derive(Clone)]
-pub(crate) struct Registered {
+pub(crate) struct ApiServiceEntry {
     pub(crate) group: Text,
     pub(crate) version: Text,
     pub(crate) group_priority: i32,
@@ -27,7 +27,7 @@ pub(crate) struct Registered {
 /// A snapshot of all APIServices by name, with an index for paths.
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
-    pub(crate) by_name: BTreeMap<Text, Registered>,
+    pub(crate) by_name: BTreeMap<Text, ApiServiceEntry>,
     /// The servers of APIServices, by group.
     remotes: HashMap<Text, Vec<Arc<Remote>>>,
     /// The number of APIServices in each group.
@@ -37,13 +37,13 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    pub(crate) fn new(by_name: BTreeMap<Text, Registered>, is_complete: bool) -> Self {
+    pub(crate) fn new(by_name: BTreeMap<Text, ApiServiceEntry>, is_complete: bool) -> Self {
         let mut remotes: HashMap<Text, Vec<Arc<Remote>>> = HashMap::new();
         let mut groups: HashMap<Text, usize> = HashMap::new();
-        for registered in by_name.values() {
-            *groups.entry(registered.group.clone()).or_default() += 1;
-            if let Some(remote) = &registered.remote {
-                remotes.entry(registered.group.clone()).or_default().push(remote.clone());
+        for entry in by_name.values() {
+            *groups.entry(entry.group.clone()).or_default() += 1;
+            if let Some(remote) = &entry.remote {
+                remotes.entry(entry.group.clone()).or_default().push(remote.clone());
             }
         }
         Self { by_name, remotes, groups, is_complete }
@@ -70,65 +70,65 @@ impl Registry {
 
     /// Returns the groups of `/apis` in their order: those of all APIServices. A version that this server has just
     /// begun to serve counts too, since its APIService is about to be created.
-    pub(crate) fn listed(&self, served: &Served) -> Vec<ListedGroup> {
-        let named = |version: &str, group: &str| Text::from(format!("{version}.{group}"));
-        let mut all: Vec<(Text, Listed)> = Vec::with_capacity(self.by_name.len());
-        for (name, registered) in &self.by_name {
-            all.push((name.clone(), Listed::of(registered)));
+    pub(crate) fn listed_groups(&self, served: &Served) -> Vec<ListedGroup> {
+        let name_of = |version: &str, group: &str| Text::from(format!("{version}.{group}"));
+        let mut all: Vec<(Text, ListedVersion)> = Vec::with_capacity(self.by_name.len());
+        for (name, entry) in &self.by_name {
+            all.push((name.clone(), ListedVersion::of(entry)));
         }
         for group in served.groups() {
             for version in &group.versions {
-                let is_kept = !self.is_complete || matches!(version.resources, Resources::Custom(_));
-                let name = named(&version.version, &group.name);
-                if is_kept && group.name != REGISTRATION && !self.by_name.contains_key(&name) {
+                let is_listed = !self.is_complete || matches!(version.resources, Resources::Custom(_));
+                let name = name_of(&version.version, &group.name);
+                if is_listed && group.name != REGISTRATION && !self.by_name.contains_key(&name) {
                     let (group_priority, version_priority) = (version.group_priority, version.version_priority);
                     let (group, version) = (group.name.clone(), version.version.clone());
-                    all.push((name, Listed { group, version, group_priority, version_priority }));
+                    all.push((name, ListedVersion { group, version, group_priority, version_priority }));
                 }
             }
         }
-        all.retain(|(_, listed)| !listed.group.is_empty() && listed.group != REGISTRATION);
+        all.retain(|(_, version)| !version.group.is_empty() && version.group != REGISTRATION);
         all.sort_by(|(a_name, a), (b_name, b)| {
             b.group_priority.cmp(&a.group_priority).then_with(|| a_name.cmp(b_name))
         });
-        let mut groups: Vec<(Text, Vec<Listed>)> = Vec::new();
-        let mut places: HashMap<Text, usize> = HashMap::new();
-        for (_, listed) in all {
-            let place = *places.entry(listed.group.clone()).or_insert_with(|| {
-                groups.push((listed.group.clone(), Vec::new()));
+        let mut groups: Vec<(Text, Vec<ListedVersion>)> = Vec::new();
+        let mut positions: HashMap<Text, usize> = HashMap::new();
+        for (_, version) in all {
+            let position = *positions.entry(version.group.clone()).or_insert_with(|| {
+                groups.push((version.group.clone(), Vec::new()));
                 groups.len() - 1
             });
-            groups[place].1.push(listed);
+            groups[position].1.push(version);
         }
         let own = served.group(REGISTRATION).map(|group| ListedGroup {
             name: group.name.clone(),
             versions: group.versions.iter().map(|version| version.version.clone()).collect(),
         });
-        let others = groups.into_iter().map(|(name, mut versions)| {
+        let sorted = groups.into_iter().map(|(name, mut versions)| {
             versions.sort_by(|a, b| {
                 let by_priority = Reverse(a.version_priority).cmp(&Reverse(b.version_priority));
                 by_priority.then_with(|| compare_kube_versions(&b.version, &a.version))
             });
             ListedGroup { name, versions: versions.into_iter().map(|listed| listed.version).collect() }
         });
-        own.into_iter().chain(others).collect()
+        own.into_iter().chain(sorted).collect()
     }
 }
 
-struct Listed {
+struct ListedVersion {
     group: Text,
     version: Text,
     group_priority: i32,
     version_priority: i32,
 }
 
-impl Listed {
-    fn of(registered: &Registered) -> Self {
+impl ListedVersion {
+    fn of(entry: &ApiServiceEntry) -> Self {
         Self {
-            group: registered.group.clone(),
-            version: registered.version.clone(),
-            group_priority: registered.group_priority,
-            version_priority: registered.version_priority,
+            group: entry.group.clone(),
+            version: entry.version.clone(),
+            group_priority: entry.group_priority,
+            version_priority: entry.version_priority,
         }
     }
 }
@@ -140,14 +140,14 @@ mod tests {
     fn registry(names: &[(&str, i32, i32)], is_complete: bool) -> Registry {
         let entries = names.iter().map(|(name, group_priority, version_priority)| {
             let (version, group) = name.split_once('.').unwrap();
-            let registered = Registered {
+            let entry = ApiServiceEntry {
                 group: group.into(),
                 version: version.into(),
                 group_priority: *group_priority,
                 version_priority: *version_priority,
                 remote: None,
             };
-            (Text::from(*name), registered)
+            (Text::from(*name), entry)
         });
         Registry::new(entries.collect(), is_complete)
     }
@@ -155,7 +155,7 @@ mod tests {
     /// Groups are sorted by the greatest group priority of their versions, then by the names of APIServices, which
     /// start with the version.
     #[test]
-    fn order_of_groups() {
+    fn orders_groups_by_priority() {
         let registry = registry(
             &[
                 ("v1.", 18000, 1),
@@ -167,9 +167,9 @@ mod tests {
             ],
             true,
         );
-        let listed = registry.listed(&Served::default());
+        let listed_groups = registry.listed_groups(&Served::default());
         let shown: Vec<String> =
-            listed.iter().map(|group| format!("{} {}", group.name, group.versions.join(","))).collect();
+            listed_groups.iter().map(|group| format!("{} {}", group.name, group.versions.join(","))).collect();
         assert_eq!(shown, ["c.test v2,v1,v1beta1", "b.test v1", "a.test v2"]);
         assert!(registry.has_group("c.test") && !registry.has_group("d.test"));
         assert!(registry.remote_of("/apis/c.test/v1/x").is_none());

@@ -141,18 +141,18 @@ struct LegacyResource {
 /// case, values are not.
 pub(crate) fn is_aggregated(media_type: &str) -> bool {
     let (name, parameters) = media_type.split_once(';').unwrap_or((media_type, ""));
-    let mut found: HashMap<String, &str> = HashMap::new();
+    let mut parameter_values: HashMap<String, &str> = HashMap::new();
     // An empty last part is allowed.
     let parameters = parameters.trim_end().strip_suffix(';').unwrap_or(parameters);
     for parameter in parameters.split(';').filter(|_| !parameters.trim().is_empty()) {
         let Some((name, value)) = parameter.split_once('=') else { return false };
         let value = value.trim();
         let value = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
-        if found.insert(name.trim().to_ascii_lowercase(), value).is_some_and(|former| former != value) {
+        if parameter_values.insert(name.trim().to_ascii_lowercase(), value).is_some_and(|former| former != value) {
             return false;
         }
     }
-    let [group, version, kind] = ["g", "v", "as"].map(|name| found.get(name).copied().unwrap_or_default());
+    let [group, version, kind] = ["g", "v", "as"].map(|name| parameter_values.get(name).copied().unwrap_or_default());
     name.trim().eq_ignore_ascii_case("application/json")
         && group == "apidiscovery.k8s.io"
         && kind == "APIGroupDiscoveryList"
@@ -217,23 +217,23 @@ fn legacy(body: &[u8]) -> Result<Vec<RemoteResource>, String> {
     // The kind belongs to no version, so that any is right.
     check_kind(body, "APIResourceList", |_| true)?;
     let list: LegacyList = parse(body)?;
-    let (below, own): (Vec<_>, Vec<_>) =
+    let (subresources_of, top_level): (Vec<_>, Vec<_>) =
         list.resources.into_iter().flatten().partition(|entry| entry.name.as_deref().unwrap_or_default().contains('/'));
-    let mut resources: Vec<RemoteResource> = own.into_iter().map(legacy_resource).collect();
+    let mut resources: Vec<RemoteResource> = top_level.into_iter().map(legacy_resource).collect();
     // The last one of a name counts.
-    let mut places: HashMap<Text, usize> =
+    let mut positions: HashMap<Text, usize> =
         resources.iter().enumerate().map(|(at, resource)| (resource.plural.clone(), at)).collect();
-    for entry in below {
+    for entry in subresources_of {
         let Some((parent, name)) = entry.name.as_deref().and_then(|name| name.split_once('/')) else { continue };
         let scope = scope(entry.namespaced.unwrap_or_default());
-        let place = *places.entry(Text::from(parent)).or_insert_with(|| {
+        let position = *positions.entry(Text::from(parent)).or_insert_with(|| {
             resources.push(without_own_entry(parent, scope));
             resources.len() - 1
         });
-        let found = &resources[place].scope;
-        if found != scope {
+        let parent_scope = &resources[position].scope;
+        if parent_scope != scope {
             return Err(format!(
-                "Error: Parent {parent} (scope: {found}) and subresource {name} (scope: {scope}) scope do not match"
+                "Error: Parent {parent} (scope: {parent_scope}) and subresource {name} (scope: {scope}) scope do not match"
             ));
         }
         let name = name.into();
@@ -242,7 +242,7 @@ fn legacy(body: &[u8]) -> Result<Vec<RemoteResource>, String> {
             Some(_) => Kind { group: entry.group, version: entry.version, kind: entry.kind }.into(),
         };
         let verbs = entry.verbs.map(texts);
-        resources[place].subresources.push(RemoteSubresource { name, kind, accepted: Vec::new(), verbs });
+        resources[position].subresources.push(RemoteSubresource { name, kind, accepted: Vec::new(), verbs });
     }
     Ok(resources)
 }
@@ -277,11 +277,11 @@ fn without_own_entry(plural: &str, scope: &str) -> RemoteResource {
 }
 
 /// Fails unless the document is of the kind, and of a right version; what it does not say of itself is taken as right.
-fn check_kind(body: &[u8], wanted: &str, is_right: impl Fn(&str) -> bool) -> Result<(), String> {
-    let said: TypeMeta = parse(body)?;
-    let (kind, version) = (said.kind.unwrap_or_default(), said.api_version.unwrap_or_default());
-    let is_kind = kind.is_empty() || kind == wanted;
-    if is_kind && (version.is_empty() || is_right(&version)) {
+fn check_kind(body: &[u8], expected: &str, is_expected_version: impl Fn(&str) -> bool) -> Result<(), String> {
+    let type_meta: TypeMeta = parse(body)?;
+    let (kind, version) = (type_meta.kind.unwrap_or_default(), type_meta.api_version.unwrap_or_default());
+    let is_kind = kind.is_empty() || kind == expected;
+    if is_kind && (version.is_empty() || is_expected_version(&version)) {
         return Ok(());
     }
     Err(format!("no kind {kind:?} is registered for version {version:?}"))
@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn aggregated_forms() {
+    fn recognizes_aggregated_media_types() {
         for (media_type, want) in [
             ("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", true),
             ("application/json; as=APIGroupDiscoveryList; v=v2beta1; g=apidiscovery.k8s.io", true),
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn aggregated_documents() {
+    fn parses_aggregated_documents() {
         let groups = parse_aggregated(
             br#"{"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2beta1",
             "items": [{"metadata": {"name": "g"}, "versions": [
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn spoiled_documents() {
+    fn rejects_malformed_documents() {
         for (body, is_good) in [
             ("{}", true),
             (r#"{"items": null}"#, true),
@@ -380,7 +380,7 @@ mod tests {
 
     /// Documents that are many times larger in memory than as text, and real ones with a large margin.
     #[test]
-    fn memory_of_documents_is_bounded() {
+    fn bounds_memory_of_documents() {
         let refused = "the request needs more memory than the server uses for one request";
         let many = |element: &str, number: usize| vec![element; number].join(",");
         for body in [
@@ -409,14 +409,14 @@ mod tests {
 
     /// Subresources of many resources are found by name.
     #[test]
-    fn many_subresources_are_one_walk() {
+    fn parses_many_subresources_in_linear_time() {
         let entries: Vec<String> = (0..10_000).map(|n| format!("{{\"name\":\"r{n}/status\"}}")).collect();
         let body = format!("{{\"resources\":[{}]}}", entries.join(","));
         assert_eq!(parse_legacy(body.as_bytes()).expect("valid").len(), 10_000);
     }
 
     #[test]
-    fn legacy_documents() {
+    fn parses_legacy_documents() {
         let resources = parse_legacy(br#"{"resources": [
             {"name": "things/scale", "namespaced": true, "group": "autoscaling", "version": "v1", "kind": "Scale", "verbs": ["get"]},
             {"name": "things", "singularName": "thing", "namespaced": true, "kind": "Thing", "verbs": ["get", "list"], "shortNames": ["th"]},
