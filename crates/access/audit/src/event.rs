@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use binnacle_meta::{MicroTime, Status, Text};
-use binnacle_request::{AuditLevel, Impersonated, User};
+use binnacle_request::{AuditLevel, ImpersonatedUser, User};
 use bytes::Bytes;
 
 pub(crate) use json::{encode_item, encode_line, encode_list, encode_list_of_items, encoded_size};
@@ -77,7 +77,7 @@ pub struct Event {
     pub verb: Text,
     /// The authenticated user, even if they impersonate another one. Absent if authentication failed.
     pub user: Option<Arc<User>>,
-    pub impersonated: Option<Impersonated>,
+    pub impersonated: Option<ImpersonatedUser>,
     /// From the client to the last hop; all but the last are claims of the client.
     pub source_ips: Arc<[IpAddr]>,
     pub user_agent: Text,
@@ -169,7 +169,7 @@ pub(crate) mod tests {
             request_uri: "/api/v1/namespaces/n/pods?a=1&b=2".into(),
             verb: "create".into(),
             user: Some(Arc::new(user)),
-            impersonated: Some(Impersonated { user: Arc::new(User::new("bob", &["x"])), constraint: "".into() }),
+            impersonated: Some(ImpersonatedUser { user: Arc::new(User::new("bob", &["x"])), constraint: "".into() }),
             source_ips: [IpAddr::from([10, 0, 0, 1]), IpAddr::from([127, 0, 0, 1])].into(),
             user_agent: "kubectl/v1.36".into(),
             object: Some(ObjectReference {

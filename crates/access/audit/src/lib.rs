@@ -25,4 +25,4 @@ pub use options::{
 };
 pub use policy::{Policy, PolicyError, RequestAuditConfig};
 pub use spill::SpillOptions;
-pub use trail::{Answered, Trail};
+pub use trail::{ResponseHead, Trail};

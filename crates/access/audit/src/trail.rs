@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use binnacle_meta::{GoDuration, Status, Text};
-use binnacle_request::{AuditLevel, Decision, Noted, Record, RequestInfo, User};
+use binnacle_request::{AuditData, AuditLevel, Decision, Record, RequestInfo, User};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
@@ -39,7 +39,7 @@ struct AuditedRequest {
 }
 
 /// The parts of a response head that are recorded in events.
-pub struct Answered {
+pub struct ResponseHead {
     pub code: u16,
     /// Present if the response is a Status.
     pub status: Option<Arc<Status>>,
@@ -94,7 +94,7 @@ impl Trail {
     }
 
     /// Records the response head; only the first call counts.
-    pub fn answered(&self, answered: &Answered) {
+    pub fn answered(&self, answered: &ResponseHead) {
         self.state.lock().status.get_or_insert_with(|| match &answered.status {
             Some(status) => ResponseStatus::Status(status.clone(), answered.code),
             None => ResponseStatus::Code(answered.code),
@@ -116,7 +116,7 @@ impl Trail {
     }
 
     /// Returns the maximum size of the response body to record; zero if none is recorded.
-    pub fn wants_body(&self) -> usize {
+    pub fn max_recorded_body(&self) -> usize {
         let state = self.state.lock();
         let wanted = state.audited.as_ref().is_some_and(|audited| audited.config.level >= AuditLevel::RequestResponse);
         if wanted { MAX_RESPONSE_OBJECT } else { 0 }
@@ -222,7 +222,7 @@ impl Trail {
     }
 }
 
-fn annotate_decision(decision: Option<&Decision>, notes: &mut Noted) {
+fn annotate_decision(decision: Option<&Decision>, notes: &mut AuditData) {
     let Some(decision) = decision else { return };
     let word = if decision.is_allow() { "allow" } else { "forbid" };
     notes.annotations.insert("authorization.k8s.io/decision".into(), word.into());
@@ -230,7 +230,7 @@ fn annotate_decision(decision: Option<&Decision>, notes: &mut Noted) {
 }
 
 /// Returns the object that the path names, completed from the object in the request.
-fn reference(info: &RequestInfo, notes: &Noted) -> Option<ObjectReference> {
+fn reference(info: &RequestInfo, notes: &AuditData) -> Option<ObjectReference> {
     if !info.is_resource_request {
         return None;
     }
@@ -250,7 +250,7 @@ fn reference(info: &RequestInfo, notes: &Noted) -> Option<ObjectReference> {
 #[cfg(test)]
 mod tests {
     use binnacle_meta::GroupResource;
-    use binnacle_request::{ObjectNotes, Query};
+    use binnacle_request::{AuditedObject, Query};
     use http::Method;
 
     use super::*;
@@ -280,11 +280,11 @@ mod tests {
         assert!(trail.begin(&info, Some(&user)) && trail.received().await);
         trail.record.note(|facts| facts.decision = Some(Decision::Allow("RBAC: because".into())));
         trail.record.begin_audit().note(|notes| {
-            notes.object = ObjectNotes { name: "p".into(), ..ObjectNotes::default() };
+            notes.object = AuditedObject { name: "p".into(), ..AuditedObject::default() };
             notes.request_object = Some(Bytes::from_static(b"{}"));
         });
-        trail.answered(&Answered { code: 201, status: None });
-        assert_eq!(trail.wants_body(), MAX_RESPONSE_OBJECT);
+        trail.answered(&ResponseHead { code: 201, status: None });
+        assert_eq!(trail.max_recorded_body(), MAX_RESPONSE_OBJECT);
         trail.body("application/json", Some(&Bytes::from_static(b"{\"kind\":\"Pod\"}")));
         trail.completed().await;
         trail.completed().await;
@@ -315,8 +315,8 @@ mod tests {
         let (trail, info) = trail(rule, &seen, Method::GET, path);
         assert!(trail.begin(&info, None) && trail.received().await);
         let status = Arc::new(Status::not_found(&GroupResource::new("", "nodes"), "x"));
-        trail.answered(&Answered { code: 404, status: Some(status) });
-        assert_eq!(trail.wants_body(), 0);
+        trail.answered(&ResponseHead { code: 404, status: Some(status) });
+        assert_eq!(trail.max_recorded_body(), 0);
         trail.panicked("on purpose").await;
         let events = seen.events.lock();
         let [event] = events.as_slice() else { panic!("{events:?}") };

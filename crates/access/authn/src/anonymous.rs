@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use binnacle_request::{BoxFuture, User};
 
-use crate::{Authenticated, Authenticator, AuthnError, Credentials};
+use crate::{AuthenticationResponse, Authenticator, AuthnError, Credentials};
 
 /// Authenticates requests as `system:anonymous`, on all paths or only some. Must be the last authenticator.
 pub struct Anonymous {
@@ -35,12 +35,12 @@ impl Authenticator for Anonymous {
     fn authenticate<'a>(
         &'a self,
         credentials: Credentials<'a>,
-    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+    ) -> BoxFuture<'a, Result<Option<AuthenticationResponse>, AuthnError>> {
         let is_allowed = self.paths.is_empty() || self.paths.iter().any(|path| path == credentials.path);
         Box::pin(async move {
-            Ok(is_allowed.then(|| Authenticated {
+            Ok(is_allowed.then(|| AuthenticationResponse {
                 audiences: credentials.audiences.to_vec(),
-                ..Authenticated::new(self.user.clone())
+                ..AuthenticationResponse::new(self.user.clone())
             }))
         })
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use binnacle_jwt::Token;
 use binnacle_meta::{Text, aggregate};
 use binnacle_request::{BoxFuture, ConnectionInfo, User};
-use binnacle_work::{Exceeded, allocate, pace};
+use binnacle_work::{BudgetError, allocate, pace};
 use http::HeaderMap;
 
 /// The parts of a request that authenticators use.
@@ -27,7 +27,7 @@ pub trait Authenticator: Send + Sync {
     fn authenticate<'a>(
         &'a self,
         credentials: Credentials<'a>,
-    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>>;
+    ) -> BoxFuture<'a, Result<Option<AuthenticationResponse>, AuthnError>>;
 }
 
 /// Authenticates tokens.
@@ -38,7 +38,7 @@ pub trait TokenAuthenticator: Send + Sync {
         &'a self,
         token: &'a str,
         audiences: &'a [Text],
-    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>>;
+    ) -> BoxFuture<'a, Result<Option<AuthenticationResponse>, AuthnError>>;
 }
 
 impl<T: TokenAuthenticator + ?Sized> TokenAuthenticator for Arc<T> {
@@ -46,14 +46,14 @@ impl<T: TokenAuthenticator + ?Sized> TokenAuthenticator for Arc<T> {
         &'a self,
         token: &'a str,
         audiences: &'a [Text],
-    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+    ) -> BoxFuture<'a, Result<Option<AuthenticationResponse>, AuthnError>> {
         (**self).authenticate_token(token, audiences)
     }
 }
 
 /// An authenticated user, and the audiences of the credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Authenticated {
+pub struct AuthenticationResponse {
     pub user: Arc<User>,
     /// The requested audiences that the credential is valid for; empty if it is not bound to audiences.
     pub audiences: Vec<Text>,
@@ -78,7 +78,7 @@ pub struct Notes {
 #[error("{0}")]
 pub struct AuthnError(pub String);
 
-impl Authenticated {
+impl AuthenticationResponse {
     /// Returns a user whose credential is not bound to audiences.
     pub fn new(user: Arc<User>) -> Self {
         Self { user, audiences: Vec::new(), notes: Notes::default(), live: false }
@@ -104,7 +104,7 @@ impl AuthnError {
 }
 
 /// Returns the error for a credential that exceeds the request's budget.
-pub(crate) fn exceeded(exceeded: Exceeded) -> AuthnError {
+pub(crate) fn exceeded(exceeded: BudgetError) -> AuthnError {
     AuthnError(exceeded.to_string())
 }
 

@@ -8,7 +8,7 @@ use binnacle_request::BoxFuture;
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, CONNECTION, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 
-use crate::{Authenticated, Authenticator, AuthnError, Credentials, TokenAuthenticator};
+use crate::{AuthenticationResponse, Authenticator, AuthnError, Credentials, TokenAuthenticator};
 
 /// The prefix of the WebSocket subprotocol that carries a token.
 pub const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
@@ -30,7 +30,7 @@ impl<T: TokenAuthenticator> Bearer<T> {
     }
 
     /// Authenticates a token. Unlike a missing token, an unknown one is an error.
-    async fn authenticate_bearer(&self, token: &str, audiences: &[Text]) -> Result<Authenticated, AuthnError> {
+    async fn authenticate_bearer(&self, token: &str, audiences: &[Text]) -> Result<AuthenticationResponse, AuthnError> {
         let response = self.tokens.authenticate_token(token, audiences).await?;
         response.ok_or_else(|| AuthnError::new(INVALID))
     }
@@ -48,7 +48,7 @@ impl TokenAuthenticator for TokenUnion {
         &'a self,
         token: &'a str,
         audiences: &'a [Text],
-    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+    ) -> BoxFuture<'a, Result<Option<AuthenticationResponse>, AuthnError>> {
         Box::pin(async move {
             let mut errors = vec![INVALID.to_owned()];
             for member in &self.members {
@@ -71,7 +71,7 @@ impl<T: TokenAuthenticator> Authenticator for Bearer<T> {
     fn authenticate<'a>(
         &'a self,
         credentials: Credentials<'a>,
-    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+    ) -> BoxFuture<'a, Result<Option<AuthenticationResponse>, AuthnError>> {
         Box::pin(async move {
             let mut errors = Vec::new();
             if let Some(token) = header_token(credentials.headers) {

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::authenticator::with_authenticated_group;
 use crate::service_account::seconds_now;
-use crate::{Authenticated, AuthnError, TokenAuthenticator};
+use crate::{AuthenticationResponse, AuthnError, TokenAuthenticator};
 
 const ID_LENGTH: usize = 6;
 const SECRET_LENGTH: usize = 16;
@@ -68,11 +68,12 @@ impl TokenAuthenticator for BootstrapTokens {
         &'a self,
         token: &'a str,
         audiences: &'a [Text],
-    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+    ) -> BoxFuture<'a, Result<Option<AuthenticationResponse>, AuthnError>> {
         Box::pin(async move {
             let user = self.authenticate(token).await?;
-            let response = user.and_then(|user| Authenticated::for_any_audience(user, &self.audiences, audiences));
-            Ok(response.map(|response| Authenticated { live: true, ..response }))
+            let response =
+                user.and_then(|user| AuthenticationResponse::for_any_audience(user, &self.audiences, audiences));
+            Ok(response.map(|response| AuthenticationResponse { live: true, ..response }))
         })
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use binnacle_client::{key_of_first_version, verify_first_version};
+use binnacle_client::{v1_public_key, verify_v1_certificate};
 use binnacle_meta::{Text, read_error};
 use binnacle_request::{ConnectionInfo, User};
 use parking_lot::Mutex;
@@ -184,10 +184,10 @@ impl AuthoritySet {
     ) -> Result<(Leaf, SystemTime), AuthnError> {
         let parsed = parse(leaf)?;
         let since_epoch = now.duration_since(UNIX_EPOCH).map_err(|error| AuthnError(error.to_string()))?;
-        let verified = match key_of_first_version(leaf) {
+        let verified = match v1_public_key(leaf) {
             Some(_) => {
                 let algorithms = rustls::crypto::ring::default_provider().signature_verification_algorithms;
-                verify_first_version(leaf, &self.authorities, now, &algorithms)
+                verify_v1_certificate(leaf, &self.authorities, now, &algorithms)
             }
             None => {
                 let at = UnixTime::since_unix_epoch(since_epoch);

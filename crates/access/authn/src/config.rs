@@ -104,7 +104,7 @@ pub struct UserValidationRule {
 }
 
 /// A valid configuration and its compiled expressions.
-pub struct Checked {
+pub struct ValidatedConfig {
     pub(crate) config: AuthenticationConfig,
     /// One per issuer.
     pub(crate) rules: Vec<Rules>,
@@ -118,7 +118,7 @@ impl AuthenticationConfig {
 
     /// Validates the configuration and compiles its expressions. `disallowed` are the issuers of service account
     /// tokens, which have their own authenticator.
-    pub fn check(self, disallowed: &[String]) -> Result<Checked, ConfigError> {
+    pub fn check(self, disallowed: &[String]) -> Result<ValidatedConfig, ConfigError> {
         self.check_all(disallowed, FieldErrors::new())
     }
 
@@ -127,7 +127,7 @@ impl AuthenticationConfig {
         self,
         disallowed: &[String],
         first: Option<&AnonymousConfig>,
-    ) -> Result<Checked, ConfigError> {
+    ) -> Result<ValidatedConfig, ConfigError> {
         let mut errors = FieldErrors::new();
         if self.anonymous.as_ref() != first {
             errors.push(validate::anonymous_changed());
@@ -135,14 +135,14 @@ impl AuthenticationConfig {
         self.check_all(disallowed, errors)
     }
 
-    fn check_all(self, disallowed: &[String], reload_errors: FieldErrors) -> Result<Checked, ConfigError> {
+    fn check_all(self, disallowed: &[String], reload_errors: FieldErrors) -> Result<ValidatedConfig, ConfigError> {
         let (rules, mut errors) = validate::validate(&self, disallowed);
         errors.extend(reload_errors);
-        if errors.is_empty() { Ok(Checked { config: self, rules }) } else { Err(ConfigError::Invalid(errors)) }
+        if errors.is_empty() { Ok(ValidatedConfig { config: self, rules }) } else { Err(ConfigError::Invalid(errors)) }
     }
 }
 
-impl Checked {
+impl ValidatedConfig {
     /// Returns the configuration of anonymous access, if there is one.
     pub fn anonymous(&self) -> Option<&AnonymousConfig> {
         self.config.anonymous.as_ref()

@@ -10,7 +10,7 @@ use binnacle_work::pace;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::authenticator::with_authenticated_group;
-use crate::{Authenticated, Authenticator, AuthnError, Authorities, Credentials};
+use crate::{AuthenticationResponse, Authenticator, AuthnError, Authorities, Credentials};
 
 /// The work for each header that may be a group or extra.
 const STEPS_PER_HEADER: u64 = 10;
@@ -39,7 +39,7 @@ impl FrontProxy {
         Self { authorities, options, audiences }
     }
 
-    fn authenticate_headers(&self, credentials: Credentials<'_>) -> Result<Option<Authenticated>, AuthnError> {
+    fn authenticate_headers(&self, credentials: Credentials<'_>) -> Result<Option<AuthenticationResponse>, AuthnError> {
         let Some(leaf) = self.authorities.verify(credentials.connection)? else { return Ok(None) };
         let allowed = &self.options.allowed_names;
         if !allowed.is_empty() && !allowed.iter().any(|name| *name == leaf.common_name) {
@@ -63,7 +63,7 @@ impl FrontProxy {
             }
         }
         let user = with_authenticated_group(User { name, uid, groups, extra });
-        Ok(Authenticated::for_any_audience(user, &self.audiences, credentials.audiences))
+        Ok(AuthenticationResponse::for_any_audience(user, &self.audiences, credentials.audiences))
     }
 }
 
@@ -71,7 +71,7 @@ impl Authenticator for FrontProxy {
     fn authenticate<'a>(
         &'a self,
         credentials: Credentials<'a>,
-    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+    ) -> BoxFuture<'a, Result<Option<AuthenticationResponse>, AuthnError>> {
         Box::pin(async move { self.authenticate_headers(credentials) })
     }
 }

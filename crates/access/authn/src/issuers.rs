@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use binnacle_config::{Followed, ReloadMetrics};
+use binnacle_config::{ReloadMetrics, WatchedFile};
 use binnacle_egress::Egress;
 use binnacle_jwt::Algorithm;
 use binnacle_meta::Text;
@@ -13,9 +13,9 @@ use binnacle_webhook::TargetError;
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::authenticator::{allocate_parsed, intersection, parse};
-use crate::config::{AnonymousConfig, AuthenticationConfig, Checked};
+use crate::config::{AnonymousConfig, AuthenticationConfig, ValidatedConfig};
 use crate::oidc::{JwtMetrics, Oidc, untrusted_issuer};
-use crate::{Authenticated, AuthnError, TokenAuthenticator};
+use crate::{AuthenticationResponse, AuthnError, TokenAuthenticator};
 
 /// The timeout for discovering all providers of a new configuration.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -41,27 +41,27 @@ pub struct Issuers {
 
 /// The configuration file of the issuers.
 pub struct IssuersFile {
-    pub file: Followed,
+    pub file: WatchedFile,
     pub metrics: ReloadMetrics,
     /// The file's anonymous access at startup, which must not change.
     pub anonymous: Option<AnonymousConfig>,
 }
 
 impl Issuers {
-    /// Creates the issuers of a configuration. They accept no tokens before [`Issuers::follow`] has discovered their
+    /// Creates the issuers of a configuration. They accept no tokens before [`Issuers::run`] has discovered their
     /// providers.
-    pub fn new(config: Checked, options: IssuerOptions) -> Result<Self, TargetError> {
+    pub fn new(config: ValidatedConfig, options: IssuerOptions) -> Result<Self, TargetError> {
         let current = ArcSwap::from_pointee(build(config, &options)?);
         Ok(Self { options, current })
     }
 
     /// Discovers the providers, and reloads the file, if there is one, when it changes, until shutdown.
-    pub async fn follow(self: Arc<Self>, file: &mut Option<IssuersFile>, shutdown: Shutdown) {
+    pub async fn run(self: Arc<Self>, file: &mut Option<IssuersFile>, shutdown: Shutdown) {
         let fired = shutdown.fired();
         let reloading = async {
             let mut discovery = spawn_discovery(&self.current.load());
             let Some(file) = file else { return std::future::pending::<()>().await };
-            file.metrics.configured(file.file.known());
+            file.metrics.configured(file.file.contents());
             loop {
                 if self.reload(file).await {
                     discovery.abort_all();
@@ -98,7 +98,7 @@ impl Issuers {
             Err(error) => {
                 failed("load", &error);
                 // An invalid configuration does not become valid: wait for the next change.
-                file.file.settle(data);
+                file.file.accept(data);
                 return false;
             }
         };
@@ -117,19 +117,23 @@ impl Issuers {
         }
         tracing::info!("reloaded authentication config");
         file.metrics.reloaded(&data);
-        file.file.settle(data);
+        file.file.accept(data);
         true
     }
 
     /// Returns the issuers of a new configuration once the providers of all of them are discovered.
-    async fn build_discovered(&self, config: Checked) -> Result<Vec<Arc<Oidc>>, String> {
+    async fn build_discovered(&self, config: ValidatedConfig) -> Result<Vec<Arc<Oidc>>, String> {
         let new = build(config, &self.options).map_err(|error| error.to_string())?;
         let found = tokio::time::timeout(DISCOVERY_TIMEOUT, spawn_discovery(&new).join_all()).await;
         found.map_err(|_| "oidc: not all providers could be found in time".to_owned())?;
         Ok(new)
     }
 
-    async fn authenticate(&self, token: &str, requested: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
+    async fn authenticate(
+        &self,
+        token: &str,
+        requested: &[Text],
+    ) -> Result<Option<AuthenticationResponse>, AuthnError> {
         let audiences = intersection(&self.options.audiences, requested);
         if audiences.is_empty() && !requested.is_empty() {
             return Ok(None);
@@ -142,12 +146,12 @@ impl Issuers {
         };
         allocate_parsed(token)?;
         let response = issuer.authenticate(&parsed).await?;
-        Ok(Some(Authenticated { audiences, ..response }))
+        Ok(Some(AuthenticationResponse { audiences, ..response }))
     }
 }
 
-fn build(config: Checked, options: &IssuerOptions) -> Result<Vec<Arc<Oidc>>, TargetError> {
-    let Checked { config, rules } = config;
+fn build(config: ValidatedConfig, options: &IssuerOptions) -> Result<Vec<Arc<Oidc>>, TargetError> {
+    let ValidatedConfig { config, rules } = config;
     let issuers = config.jwt.into_iter().zip(rules);
     let build = |(config, rules)| {
         let (algorithms, metrics) = (options.algorithms.clone(), options.metrics.as_ref());
@@ -171,7 +175,7 @@ impl TokenAuthenticator for Issuers {
         &'a self,
         token: &'a str,
         audiences: &'a [Text],
-    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+    ) -> BoxFuture<'a, Result<Option<AuthenticationResponse>, AuthnError>> {
         Box::pin(self.authenticate(token, audiences))
     }
 }

@@ -20,7 +20,7 @@ pub use metrics::JwtMetrics;
 
 use crate::authenticator::with_authenticated_group;
 use crate::config::JwtAuthenticator;
-use crate::{Authenticated, AuthnError};
+use crate::{AuthenticationResponse, AuthnError};
 use distributed::Resolver;
 use metrics::IssuerMetrics;
 use verifier::Verifier;
@@ -70,7 +70,7 @@ impl Oidc {
     }
 
     /// Authenticates a token of this issuer.
-    pub(crate) async fn authenticate(&self, token: &Token) -> Result<Authenticated, AuthnError> {
+    pub(crate) async fn authenticate(&self, token: &Token) -> Result<AuthenticationResponse, AuthnError> {
         let began = Instant::now();
         let outcome = self.verify_and_map(token).await;
         if let Some(metrics) = &self.metrics {
@@ -79,7 +79,7 @@ impl Oidc {
         outcome.map_err(AuthnError)
     }
 
-    async fn verify_and_map(&self, token: &Token) -> Result<Authenticated, String> {
+    async fn verify_and_map(&self, token: &Token) -> Result<AuthenticationResponse, String> {
         let uninitialized = || "oidc: authenticator not initialized".to_owned();
         if !self.verifier.is_discovered() {
             return Err(uninitialized());
@@ -95,7 +95,7 @@ impl Oidc {
             expanded.map_err(|why| format!("oidc: could not expand distributed claims: {why}"))?;
         }
         let user = user::user(&self.config, &self.rules, &claims)?;
-        Ok(Authenticated::new(with_authenticated_group(user)))
+        Ok(AuthenticationResponse::new(with_authenticated_group(user)))
     }
 }
 

@@ -6,7 +6,7 @@ use std::hash::Hash;
 /// Holds at least the last `size` inserted entries and at most twice as many: when the younger generation is full, the
 /// older one is dropped. A large entry counts as several.
 #[derive(Debug)]
-pub struct Recent<K, V> {
+pub struct RecentCache<K, V> {
     young: HashMap<K, V>,
     old: HashMap<K, V>,
     size: usize,
@@ -17,7 +17,7 @@ pub struct Recent<K, V> {
 /// The size in bytes that counts as one entry.
 const ENTRY: usize = 2048;
 
-impl<K: Hash + Eq, V: Clone> Recent<K, V> {
+impl<K: Hash + Eq, V: Clone> RecentCache<K, V> {
     pub fn new(size: usize) -> Self {
         Self { young: HashMap::new(), old: HashMap::new(), size, young_size: 0 }
     }
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn keeps_the_last_entries_and_at_most_twice_as_many() {
-        let mut recent = Recent::new(10);
+        let mut recent = RecentCache::new(10);
         for n in 0..100 {
             recent.insert(n, n);
             for recent_key in (0..=n).rev().take(10) {
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn counts_large_entries_as_several() {
-        let mut recent = Recent::new(100);
+        let mut recent = RecentCache::new(100);
         for n in 0..1000 {
             recent.insert_sized(n, n, 10 * ENTRY);
             assert!(recent.young.len() + recent.old.len() <= 20);

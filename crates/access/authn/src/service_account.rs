@@ -23,8 +23,8 @@ pub use metrics::ServiceAccountMetrics;
 pub use objects::{BoundKind, BoundObjects, LegacySecret, ObjectState};
 
 use crate::authenticator::{Notes, allocate_parsed, intersection, parse};
-use crate::recent::Recent;
-use crate::{Authenticated, AuthnError, TokenAuthenticator};
+use crate::recent::RecentCache;
+use crate::{AuthenticationResponse, AuthnError, TokenAuthenticator};
 use claims::VerifiedToken;
 
 /// The issuer of legacy tokens.
@@ -41,7 +41,7 @@ pub struct ServiceAccountTokens {
     objects: Arc<dyn BoundObjects>,
     metrics: ServiceAccountMetrics,
     /// By digest of the token.
-    verified: Mutex<Recent<[u8; 32], CachedToken>>,
+    verified: Mutex<RecentCache<[u8; 32], CachedToken>>,
 }
 
 /// The generation of the keys that verified the signature, and the claims.
@@ -62,10 +62,14 @@ pub struct ServiceAccountOptions {
 
 impl ServiceAccountTokens {
     pub fn new(options: ServiceAccountOptions, objects: Arc<dyn BoundObjects>, metrics: ServiceAccountMetrics) -> Self {
-        Self { options, objects, metrics, verified: Mutex::new(Recent::new(CACHED_TOKENS)) }
+        Self { options, objects, metrics, verified: Mutex::new(RecentCache::new(CACHED_TOKENS)) }
     }
 
-    async fn authenticate(&self, token: &str, requested: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
+    async fn authenticate(
+        &self,
+        token: &str,
+        requested: &[Text],
+    ) -> Result<Option<AuthenticationResponse>, AuthnError> {
         let Some(verified) = self.verify_signature(token).await? else { return Ok(None) };
         let claims = &verified.public;
         let mut notes = Notes::default();
@@ -91,7 +95,7 @@ impl ServiceAccountTokens {
             claims::PrivateClaims::Bound(private) => self.check_bound(&verified, private, &mut notes).await?,
             claims::PrivateClaims::Legacy(private) => self.check_legacy(token, &verified, private, &mut notes).await?,
         };
-        Ok(Some(Authenticated { user, audiences, notes, live: true }))
+        Ok(Some(AuthenticationResponse { user, audiences, notes, live: true }))
     }
 
     /// Verifies the signature of a token and returns its claims; `None` if the token is of another issuer.
@@ -135,7 +139,7 @@ impl TokenAuthenticator for ServiceAccountTokens {
         &'a self,
         token: &'a str,
         audiences: &'a [Text],
-    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+    ) -> BoxFuture<'a, Result<Option<AuthenticationResponse>, AuthnError>> {
         Box::pin(self.authenticate(token, audiences))
     }
 }

@@ -14,8 +14,8 @@ use prometheus::{DEFAULT_BUCKETS, IntCounterVec, IntGauge, IntGaugeVec};
 use ring::hmac;
 use tokio::sync::OnceCell;
 
-use crate::recent::Recent;
-use crate::{Authenticated, AuthnError, TokenAuthenticator};
+use crate::recent::RecentCache;
+use crate::{AuthenticationResponse, AuthnError, TokenAuthenticator};
 
 /// The minimum number of cached tokens, and the number of shards.
 const MIN_ENTRIES: usize = 32 * 1024;
@@ -27,39 +27,39 @@ const MAX_ENTRY_BYTES: usize = 256 << 10;
 
 /// The TTLs of results; zero disables caching. Errors are never cached.
 #[derive(Clone, Copy, Debug)]
-pub struct CacheTimes {
+pub struct CacheTtls {
     pub success: Duration,
     /// For unknown tokens.
     pub failure: Duration,
 }
 
-/// Caches the results of another authenticator. Results that depend on objects ([`Authenticated::live`]) are
+/// Caches the results of another authenticator. Results that depend on objects ([`AuthenticationResponse::live`]) are
 /// authenticated again for each request.
 pub struct TokenCache<T> {
     inner: T,
-    times: CacheTimes,
+    times: CacheTtls,
     metrics: TokenCacheMetrics,
     /// A random key: only HMACs of tokens are stored, so that clients cannot craft tokens whose cache keys collide.
     key: hmac::Key,
-    shards: Vec<Mutex<Recent<Key, CacheEntry>>>,
+    shards: Vec<Mutex<RecentCache<Key, CacheEntry>>>,
     fetching: Mutex<HashMap<Key, Arc<OnceCell<Outcome>>>>,
 }
 
 type Key = [u8; 32];
-type Outcome = Result<Option<Authenticated>, AuthnError>;
+type Outcome = Result<Option<AuthenticationResponse>, AuthnError>;
 
 #[derive(Clone)]
 struct CacheEntry {
     expires: Instant,
-    response: Option<Authenticated>,
+    response: Option<AuthenticationResponse>,
 }
 
 impl<T: TokenAuthenticator> TokenCache<T> {
     /// Creates a cache. Fails if the system has no random bytes.
-    pub fn new(inner: T, times: CacheTimes, metrics: TokenCacheMetrics) -> Result<Self, AuthnError> {
+    pub fn new(inner: T, times: CacheTtls, metrics: TokenCacheMetrics) -> Result<Self, AuthnError> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new());
         let key = key.map_err(|_| AuthnError::new("no random bytes for the memory of tokens"))?;
-        let shards = (0..SHARDS).map(|_| Mutex::new(Recent::new(MIN_ENTRIES / SHARDS))).collect();
+        let shards = (0..SHARDS).map(|_| Mutex::new(RecentCache::new(MIN_ENTRIES / SHARDS))).collect();
         Ok(Self { inner, times, metrics, key, shards, fetching: Mutex::default() })
     }
 
@@ -102,7 +102,7 @@ impl<T: TokenAuthenticator> TokenCache<T> {
         outcome
     }
 
-    fn insert_response(&self, key: Key, response: &Option<Authenticated>) {
+    fn insert_response(&self, key: Key, response: &Option<AuthenticationResponse>) {
         let ttl = if response.is_some() { self.times.success } else { self.times.failure };
         if !ttl.is_zero() {
             let bytes = response.as_ref().map_or(0, size);
@@ -114,7 +114,7 @@ impl<T: TokenAuthenticator> TokenCache<T> {
         }
     }
 
-    fn shard(&self, key: &Key) -> &Mutex<Recent<Key, CacheEntry>> {
+    fn shard(&self, key: &Key) -> &Mutex<RecentCache<Key, CacheEntry>> {
         &self.shards[usize::from(key[0]) % SHARDS]
     }
 
@@ -141,7 +141,7 @@ impl<T: TokenAuthenticator> TokenAuthenticator for TokenCache<T> {
 }
 
 /// Returns the size of a result in bytes.
-fn size(response: &Authenticated) -> usize {
+fn size(response: &AuthenticationResponse) -> usize {
     let texts = |texts: &[Text]| texts.iter().map(|text| size_of::<Text>() + text.len()).sum::<usize>();
     let extra = response.user.extra.iter().map(|(key, values)| size_of::<Vec<Text>>() + key.len() + texts(values));
     texts(&response.user.groups) + texts(&response.audiences) + extra.sum::<usize>()
@@ -224,10 +224,11 @@ mod tests {
                 self.calls.fetch_add(1, Ordering::SeqCst);
                 self.gate.acquire().await.unwrap().forget();
                 match token.split('-').next() {
-                    Some("good") => Ok(Some(Authenticated::new(Arc::new(User::new("u", &[]))))),
-                    Some("live") => {
-                        Ok(Some(Authenticated { live: true, ..Authenticated::new(Arc::new(User::new("u", &[]))) }))
-                    }
+                    Some("good") => Ok(Some(AuthenticationResponse::new(Arc::new(User::new("u", &[]))))),
+                    Some("live") => Ok(Some(AuthenticationResponse {
+                        live: true,
+                        ..AuthenticationResponse::new(Arc::new(User::new("u", &[])))
+                    })),
                     Some("bad") => Err(AuthnError::new("bad")),
                     _ => Ok(None),
                 }
@@ -244,7 +245,7 @@ mod tests {
     fn fixture(success: u64, failure: u64, answers: usize) -> Fixture {
         let (calls, gate) = (Arc::<AtomicU32>::default(), Arc::new(Semaphore::new(answers)));
         let inner = CountingAuthenticator { calls: calls.clone(), gate: gate.clone() };
-        let times = CacheTimes { success: Duration::from_secs(success), failure: Duration::from_secs(failure) };
+        let times = CacheTtls { success: Duration::from_secs(success), failure: Duration::from_secs(failure) };
         let metrics = TokenCacheMetrics::register(&Registry::new()).unwrap();
         Fixture { cache: Arc::new(TokenCache::new(inner, times, metrics).unwrap()), calls, gate }
     }

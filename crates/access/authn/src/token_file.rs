@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::authenticator::with_authenticated_group;
 use crate::csv::{CsvError, records};
-use crate::{Authenticated, AuthnError, TokenAuthenticator};
+use crate::{AuthenticationResponse, AuthnError, TokenAuthenticator};
 
 /// The tokens of a file, stored as digests so that the time of a lookup reveals nothing about a token.
 pub struct TokenFile {
@@ -88,9 +88,9 @@ impl TokenAuthenticator for TokenFile {
         &'a self,
         token: &'a str,
         audiences: &'a [Text],
-    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+    ) -> BoxFuture<'a, Result<Option<AuthenticationResponse>, AuthnError>> {
         let holder = self.holder(token.as_bytes());
-        let holder = holder.and_then(|user| Authenticated::for_any_audience(user, &self.audiences, audiences));
+        let holder = holder.and_then(|user| AuthenticationResponse::for_any_audience(user, &self.audiences, audiences));
         Box::pin(async { Ok(holder) })
     }
 }

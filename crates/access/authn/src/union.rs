@@ -2,7 +2,7 @@
 
 use binnacle_request::BoxFuture;
 
-use crate::{Authenticated, Authenticator, AuthnError, Credentials};
+use crate::{AuthenticationResponse, Authenticator, AuthnError, Credentials};
 
 /// Tries each authenticator in order until one accepts the request. An invalid credential does not stop the search: a
 /// client may send a certificate of an unknown authority together with a valid token.
@@ -20,7 +20,7 @@ impl Authenticator for Union {
     fn authenticate<'a>(
         &'a self,
         credentials: Credentials<'a>,
-    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+    ) -> BoxFuture<'a, Result<Option<AuthenticationResponse>, AuthnError>> {
         Box::pin(async move {
             let mut errors: Vec<String> = Vec::new();
             for member in &self.members {
@@ -43,7 +43,7 @@ impl<A: Authenticator, B: Authenticator> Authenticator for FailFast<A, B> {
     fn authenticate<'a>(
         &'a self,
         credentials: Credentials<'a>,
-    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+    ) -> BoxFuture<'a, Result<Option<AuthenticationResponse>, AuthnError>> {
         Box::pin(async move {
             match self.0.authenticate(credentials).await? {
                 Some(response) => Ok(Some(response)),
@@ -68,10 +68,13 @@ mod tests {
     struct FixedAuthenticator(FixedOutcome);
 
     impl Authenticator for FixedAuthenticator {
-        fn authenticate<'a>(&'a self, _: Credentials<'a>) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+        fn authenticate<'a>(
+            &'a self,
+            _: Credentials<'a>,
+        ) -> BoxFuture<'a, Result<Option<AuthenticationResponse>, AuthnError>> {
             Box::pin(async {
                 match self.0 {
-                    Ok(name) => Ok(name.map(|name| Authenticated::new(Arc::new(User::new(name, &[]))))),
+                    Ok(name) => Ok(name.map(|name| AuthenticationResponse::new(Arc::new(User::new(name, &[]))))),
                     Err(message) => Err(AuthnError(message.to_owned())),
                 }
             })

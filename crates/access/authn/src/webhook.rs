@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::authenticator::{exceeded, intersection, with_authenticated_group};
-use crate::{Authenticated, AuthnError, TokenAuthenticator};
+use crate::{AuthenticationResponse, AuthnError, TokenAuthenticator};
 
 /// The delay before the first retry of a call.
 const RETRY: Duration = Duration::from_millis(500);
@@ -58,7 +58,7 @@ impl WebhookTokens {
         Self { backoff, ..self }
     }
 
-    async fn review(&self, token: &str, requested: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
+    async fn review(&self, token: &str, requested: &[Text]) -> Result<Option<AuthenticationResponse>, AuthnError> {
         let version = match self.options.version {
             WebhookVersion::V1 => "authentication.k8s.io/v1",
             WebhookVersion::V1beta1 => "authentication.k8s.io/v1beta1",
@@ -91,7 +91,7 @@ impl WebhookTokens {
         self.read_status(&review["status"], requested)
     }
 
-    fn read_status(&self, status: &Value, requested: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
+    fn read_status(&self, status: &Value, requested: &[Text]) -> Result<Option<AuthenticationResponse>, AuthnError> {
         if status["authenticated"] != true {
             return match status["error"].as_str() {
                 Some(why) if !why.is_empty() => Err(AuthnError::new(why)),
@@ -112,7 +112,7 @@ impl WebhookTokens {
             groups: texts(&user["groups"]),
             extra: extra.map(|(key, values)| (key.into(), texts(values))).collect(),
         };
-        Ok(Some(Authenticated { audiences, ..Authenticated::new(with_authenticated_group(user)) }))
+        Ok(Some(AuthenticationResponse { audiences, ..AuthenticationResponse::new(with_authenticated_group(user)) }))
     }
 }
 
@@ -121,7 +121,7 @@ impl TokenAuthenticator for WebhookTokens {
         &'a self,
         token: &'a str,
         audiences: &'a [Text],
-    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+    ) -> BoxFuture<'a, Result<Option<AuthenticationResponse>, AuthnError>> {
         Box::pin(self.review(token, audiences))
     }
 }

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use binnacle_metrics::{LoneHistogram, Registry, families};
 use binnacle_request::BoxFuture;
 
-use crate::{Authenticated, Authenticator, AuthnError, Authorities, Credentials};
+use crate::{AuthenticationResponse, Authenticator, AuthnError, Authorities, Credentials};
 
 /// The histogram buckets from zero to a year, in seconds.
 const LIFETIMES: [f64; 14] = [
@@ -54,7 +54,7 @@ impl X509 {
 
     /// Records the remaining lifetimes of client certificates in the family
     /// `apiserver_client_certificate_expiration_seconds`.
-    pub fn counted(self, registry: &Registry) -> Result<Self, prometheus::Error> {
+    pub fn with_metrics(self, registry: &Registry) -> Result<Self, prometheus::Error> {
         let Families { lifetimes } = Families::register(registry)?;
         Ok(Self { lifetimes: Some(lifetimes), ..self })
     }
@@ -71,7 +71,7 @@ impl Authenticator for X509 {
     fn authenticate<'a>(
         &'a self,
         credentials: Credentials<'a>,
-    ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
+    ) -> BoxFuture<'a, Result<Option<AuthenticationResponse>, AuthnError>> {
         Box::pin(async move {
             let verified = self.authorities.verify(credentials.connection);
             self.observe_lifetime(match &verified {
@@ -81,7 +81,7 @@ impl Authenticator for X509 {
             });
             let Some(leaf) = verified? else { return Ok(None) };
             let user = if self.reads_uids { &leaf.user } else { &leaf.user_without_uid };
-            Ok(user.clone()?.map(Authenticated::new))
+            Ok(user.clone()?.map(AuthenticationResponse::new))
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Client certificates of users and of proxies, and proxy headers from clients without a proxy's certificate.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -74,7 +74,7 @@ async fn observes_the_lifetime_of_each_certificate() {
     let (stranger, _) = authority("ca");
     let registry = binnacle_metrics::Registry::new();
     let authorities = Arc::new(Authorities::from_pem("ca", pem.as_bytes()).unwrap());
-    let x509 = X509::new(authorities).counted(&registry).unwrap();
+    let x509 = X509::new(authorities).with_metrics(&registry).unwrap();
     let ends = |time: SystemTime| move |params: &mut CertificateParams| params.not_after = time.into();
     let in_hours = |hours: u64| SystemTime::now() + Duration::from_secs(hours * 3600);
     for (issuer, not_after, known) in

@@ -1,6 +1,6 @@
 //! Tokens of a small provider that are valid, forged, expired or for other audiences, and key rotation.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,7 +9,7 @@ use binnacle_authn::config::{
     AuthenticationConfig, ClaimMappings, ClaimValidationRule, Issuer, JwtAuthenticator, PrefixedClaimOrExpression,
 };
 use binnacle_authn::{IssuerOptions, Issuers, IssuersFile, JwtMetrics, TokenAuthenticator};
-use binnacle_config::{Followed, ReloadMetrics};
+use binnacle_config::{ReloadMetrics, WatchedFile};
 use binnacle_jwt::{Algorithm, PrivateKey, private_from_pem};
 use binnacle_request::{Shutdown, ShutdownTrigger};
 use binnacle_testkit::{Hook, TempDir, wait_until};
@@ -130,7 +130,7 @@ fn run(config: AuthenticationConfig, algorithms: &[Algorithm], mut file: Option<
     let issuers = Arc::new(Issuers::new(checked, options(algorithms)).unwrap());
     let (trigger, shutdown): (_, Shutdown) = ShutdownTrigger::new();
     let followed = issuers.clone();
-    tokio::spawn(async move { followed.follow(&mut file, shutdown).await });
+    tokio::spawn(async move { followed.run(&mut file, shutdown).await });
     RunningIssuers { issuers, _trigger: trigger }
 }
 
@@ -495,7 +495,7 @@ async fn reloads_issuers_of_the_file_unless_it_is_invalid() {
     std::fs::write(&path, &text).unwrap();
     let registry = binnacle_metrics::Registry::new();
     let metrics = ReloadMetrics::of_authentication(&registry, "here").unwrap();
-    let file = Followed::new(path.clone(), text.clone().into_bytes());
+    let file = WatchedFile::new(path.clone(), text.clone().into_bytes());
     let file = IssuersFile { file, metrics, anonymous: None };
     let config = AuthenticationConfig::parse(text.as_bytes()).unwrap();
     let oidc = run(config, &Algorithm::ALL, Some(file));

@@ -1,6 +1,6 @@
 //! Service account tokens that are valid, forged, expired, or bound to deleted objects.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use binnacle_authn::service_account::{BoundKind, BoundObjects, FixedKeys, LegacySecret, ObjectState};
 use binnacle_authn::{
-    Authenticated, AuthnError, ServiceAccountMetrics, ServiceAccountOptions, ServiceAccountTokens, TokenAuthenticator,
+    AuthenticationResponse, AuthnError, ServiceAccountMetrics, ServiceAccountOptions, ServiceAccountTokens,
+    TokenAuthenticator,
 };
 use binnacle_jwt::{Algorithm, PrivateKey, private_from_pem};
 use binnacle_meta::Text;
@@ -107,7 +108,7 @@ fn with(changes: Value) -> Value {
     claims
 }
 
-type Outcome = Result<Option<Authenticated>, AuthnError>;
+type Outcome = Result<Option<AuthenticationResponse>, AuthnError>;
 
 async fn authenticate(tokens: &ServiceAccountTokens, token: &str, audiences: &[&str]) -> Outcome {
     let audiences: Vec<Text> = audiences.iter().map(Text::new).collect();

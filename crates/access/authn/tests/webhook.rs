@@ -1,13 +1,13 @@
 //! Token webhooks that accept, reject, fail or return invalid responses, and the number of calls to them.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use binnacle_authn::{
-    CacheTimes, TokenAuthenticator, TokenCache, TokenCacheMetrics, WebhookOptions, WebhookTokens, WebhookVersion,
+    CacheTtls, TokenAuthenticator, TokenCache, TokenCacheMetrics, WebhookOptions, WebhookTokens, WebhookVersion,
 };
 use binnacle_meta::Text;
 use binnacle_testkit::Hook;
@@ -39,7 +39,7 @@ async fn webhook(code: u16, status: Value, version: &'static str, ttl: Duration)
     let options = WebhookOptions { version: WebhookVersion::V1, audiences: vec!["api".into()] };
     let tokens = WebhookTokens::new(client, options).with_backoff(Backoff::never());
     let metrics = TokenCacheMetrics::register(&binnacle_metrics::Registry::new()).unwrap();
-    let tokens = TokenCache::new(tokens, CacheTimes { success: ttl, failure: ttl }, metrics).unwrap();
+    let tokens = TokenCache::new(tokens, CacheTtls { success: ttl, failure: ttl }, metrics).unwrap();
     Fixture { tokens, calls, _hook: hook }
 }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use binnacle_authz::{
-    Attributes, AuthorizationConfig, Authorizer, AuthorizerConfig, AuthorizerMode, GraphKind, Metrics, Node,
-    NodeFeatures, NodeGraph, Parts, Rbac, RbacIndex, RbacKind, Union,
+    Attributes, AuthorizationConfig, Authorizer, AuthorizerConfig, AuthorizerDependencies, AuthorizerMode, GraphKind,
+    Metrics, Node, NodeFeatures, NodeGraph, Rbac, RbacIndex, RbacKind, Union,
 };
 use binnacle_request::User;
 use binnacle_schema::{Value, value};
@@ -69,7 +69,8 @@ async fn measure(case: &str, chain: &Union, attributes: &Attributes<'_>, allowed
 fn chain(index: Arc<RbacIndex>, graph: Arc<NodeGraph>) -> Union {
     let metrics = Arc::new(Metrics::register(&binnacle_metrics::Registry::new()).expect("metrics"));
     let (node, rbac) = (Arc::new(Node::new(graph, Vec::new(), NodeFeatures::default())), Arc::new(Rbac::new(index)));
-    let parts = Parts { abac: None, node: Some(node), rbac: Some(rbac), paths: None, metrics, dialer: None };
+    let parts =
+        AuthorizerDependencies { abac: None, node: Some(node), rbac: Some(rbac), paths: None, metrics, dialer: None };
     let authorizers = [AuthorizerMode::Node, AuthorizerMode::Rbac].map(AuthorizerConfig::of).to_vec();
     parts.assemble(&AuthorizationConfig { authorizers }).expect("a chain")
 }

@@ -17,7 +17,7 @@ use crate::{
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// The dependencies of authorizers apart from their configuration. They live as long as the server.
-pub struct Parts {
+pub struct AuthorizerDependencies {
     pub abac: Option<Arc<Abac>>,
     pub node: Option<Arc<Node>>,
     pub rbac: Option<Arc<Rbac>>,
@@ -28,7 +28,7 @@ pub struct Parts {
     pub dialer: Option<Arc<Dialer>>,
 }
 
-impl Parts {
+impl AuthorizerDependencies {
     /// Builds the chain of a configuration: `system:masters` first, then the configured authorizers in order. Webhooks
     /// are never reused.
     pub fn assemble(&self, config: &AuthorizationConfig) -> Result<Union, String> {

@@ -31,18 +31,19 @@ pub use always_allow_paths::AlwaysAllowPaths;
 pub use attributes::Attributes;
 pub use authorizer::{Authorizer, AuthzError};
 pub use binnacle_request::{CreatePermit, Decision, Permit};
-pub use chain::Parts;
+pub use chain::AuthorizerDependencies;
 pub use config::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, ConfigError, WebhookConfig};
 pub use forbidden::forbidden;
 pub use metrics::{Counted, Metrics};
 pub use node::{GraphKind, Node, NodeFeatures, NodeGraph};
-pub use permits::{ask, permit_create};
+pub use permits::{authorize_with_permit, permit_create};
 pub use privileged::PrivilegedGroups;
 pub use rbac::{
-    Escalation, NoRole, Rbac, RbacIndex, RbacKind, RoleRef, RoleRules, Rule, confirm_no_escalation, quoted, uncovered,
+    Escalation, Rbac, RbacIndex, RbacKind, RoleRef, RoleRules, Rule, UnresolvedRole, confirm_no_escalation, quoted,
+    uncovered,
 };
 pub use readiness::Readiness;
-pub use reload::{ConfigFile, Reloading};
+pub use reload::{ConfigFile, ReloadableAuthorizer};
 pub use rules::Rules;
 pub use signers::is_allowed_for_signer;
 pub use union::Union;

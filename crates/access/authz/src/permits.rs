@@ -6,7 +6,7 @@ use binnacle_request::{Action, CreatePermit, Decision, Permit, RequestInfo, User
 use crate::{Attributes, Authorizer, AuthzError, forbidden};
 
 /// Authorizes a request, with a permit if it is allowed.
-pub async fn ask(
+pub async fn authorize_with_permit(
     authorizer: &dyn Authorizer,
     attributes: &Attributes<'_>,
 ) -> Result<(Decision, Option<Permit>), AuthzError> {
@@ -26,7 +26,8 @@ pub async fn permit_create(
 ) -> Result<CreatePermit, Status> {
     let attributes =
         Attributes { verb: "create", field_selector: "", label_selector: "", ..Attributes::of(info, user) };
-    let (decision, permit) = ask(authorizer, &attributes).await.map_err(|error| Status::internal(error.to_string()))?;
+    let (decision, permit) =
+        authorize_with_permit(authorizer, &attributes).await.map_err(|error| Status::internal(error.to_string()))?;
     permit.and_then(|permit| permit.for_create()).ok_or_else(|| forbidden(&attributes, decision.reason()))
 }
 

@@ -18,7 +18,7 @@ use binnacle_work::charge;
 
 pub use cover::uncovered;
 pub use escalation::{Escalation, confirm_no_escalation};
-pub use index::{NoRole, RbacIndex, RbacKind, RoleRef};
+pub use index::{RbacIndex, RbacKind, RoleRef, UnresolvedRole};
 pub use rule::{RoleRules, Rule, quoted};
 
 use crate::{Attributes, Authorizer, AuthzError, Rules};

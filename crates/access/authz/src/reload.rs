@@ -3,24 +3,24 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use binnacle_config::{Followed, ReloadMetrics};
+use binnacle_config::{ReloadMetrics, WatchedFile};
 use binnacle_request::{BoxFuture, Decision, Shutdown, User};
 use tokio::task::spawn_blocking;
 
-use crate::{Attributes, AuthorizationConfig, Authorizer, AuthzError, Parts, Rules, Union};
+use crate::{Attributes, AuthorizationConfig, Authorizer, AuthorizerDependencies, AuthzError, Rules, Union};
 
 /// The current authorizers, which a reload replaces.
-pub struct Reloading {
+pub struct ReloadableAuthorizer {
     current: ArcSwap<Union>,
 }
 
-impl Reloading {
+impl ReloadableAuthorizer {
     pub fn new(first: Union) -> Arc<Self> {
         Arc::new(Self { current: ArcSwap::from_pointee(first) })
     }
 }
 
-impl Authorizer for Reloading {
+impl Authorizer for ReloadableAuthorizer {
     fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
         Box::pin(async move { self.current.load_full().authorize(attributes).await })
     }
@@ -32,8 +32,8 @@ impl Authorizer for Reloading {
 
 /// The configuration file of a running server.
 pub struct ConfigFile {
-    pub file: Followed,
-    pub parts: Parts,
+    pub file: WatchedFile,
+    pub parts: AuthorizerDependencies,
     /// The configuration in use.
     pub config: AuthorizationConfig,
     pub metrics: ReloadMetrics,
@@ -41,10 +41,10 @@ pub struct ConfigFile {
 
 impl ConfigFile {
     /// Reloads the file when it changes, until shutdown.
-    pub async fn follow(&mut self, authorizers: Arc<Reloading>, shutdown: Shutdown) {
+    pub async fn follow(&mut self, authorizers: Arc<ReloadableAuthorizer>, shutdown: Shutdown) {
         // Only webhooks can be added or removed, since the data of other modes is read from startup on or not at all.
         let required = self.config.fixed_modes();
-        self.metrics.configured(self.file.known());
+        self.metrics.configured(self.file.contents());
         let fired = shutdown.fired();
         tokio::pin!(fired);
         loop {
@@ -64,7 +64,7 @@ impl ConfigFile {
                         self.failed(&why);
                     }
                     // An invalid file is only reported once.
-                    self.file.settle(data);
+                    self.file.accept(data);
                 }
                 Err(error) => self.failed(&error),
             }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use binnacle_meta::Text;
 use binnacle_request::{BoxFuture, Decision, User};
-use binnacle_webhook::{Answers, Backoff, Client, WebhookError};
+use binnacle_webhook::{AnswerCache, Backoff, Client, WebhookError};
 
 use crate::match_conditions::MatchConditions;
 use crate::{Attributes, Authorizer, AuthzError, Metrics, Rules};
@@ -49,7 +49,7 @@ pub(crate) struct Webhook {
     client: Client,
     options: WebhookOptions,
     conditions: MatchConditions,
-    responses: Answers<Status>,
+    responses: AnswerCache<Status>,
     metrics: Arc<Metrics>,
 }
 
@@ -61,7 +61,7 @@ impl Webhook {
         conditions: MatchConditions,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { client, options, conditions, responses: Answers::new(MAX_CACHED_RESPONSES), metrics }
+        Self { client, options, conditions, responses: AnswerCache::new(MAX_CACHED_RESPONSES), metrics }
     }
 
     async fn decide(&self, attributes: &Attributes<'_>) -> Result<Decision, AuthzError> {

@@ -1,6 +1,6 @@
 //! Keys written by OpenSSL, and valid, malformed and forged tokens.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;

@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn writes_a_replaced_operator_certificate_for_clients() {
         let directory = tempfile::tempdir().unwrap();
-        let files = Files::new(directory.path().to_owned(), Durability::Passing);
+        let files = Files::new(directory.path().to_owned(), Durability::Ephemeral);
         let names = SubjectAltNames::new([127, 0, 0, 1].into(), [10, 0, 0, 1].into());
         let pki = Pki::open(&files, &names, OffsetDateTime::now_utc()).unwrap();
         let (path, out) = (directory.path().join("tls.crt"), directory.path().join("server-ca.crt"));
@@ -110,7 +110,7 @@ mod tests {
             file: ClientFile::Authority(out.clone()),
             operator: Some(OperatorCertificate { path: path.clone(), text: pki.admin.certificate.clone() }),
             serving_copy: None,
-            durability: Durability::Passing,
+            durability: Durability::Ephemeral,
         };
         for (text, want) in [
             (&pki.serving.certificate[..], &pki.serving.certificate),

@@ -14,7 +14,7 @@
 //!
 //! # fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let directory = tempfile::tempdir()?;
-//! let files = Files::new(directory.path().to_owned(), Durability::Passing);
+//! let files = Files::new(directory.path().to_owned(), Durability::Ephemeral);
 //! let names = SubjectAltNames::new([127, 0, 0, 1].into(), [10, 0, 0, 1].into());
 //! let now = system_clock()();
 //! let pki = Pki::open(&files, &names, now)?;

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// Files survive a power failure.
-    Lasting,
+    Durable,
     /// Files need not outlive the process.
-    Passing,
+    Ephemeral,
 }
 
 /// Creates a directory with full access for the owner, whatever the umask is.
@@ -25,7 +25,7 @@ pub fn create_private(path: &Path) -> io::Result<()> {
 /// A file that already has these contents is not written again, but its permissions are set.
 pub fn write_private(path: &Path, contents: &[u8], durability: Durability) -> io::Result<()> {
     if fs::read(path).is_ok_and(|present| present == contents) {
-        return close_to_others(path);
+        return restrict_to_owner(path);
     }
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
@@ -39,7 +39,7 @@ pub fn write_private(path: &Path, contents: &[u8], durability: Durability) -> io
         // Set explicitly, independently of the umask.
         .set_permissions(Permissions::from_mode(0o600))
         .and_then(|()| file.write_all(contents))
-        .and_then(|()| if durability == Durability::Lasting { file.sync_all() } else { Ok(()) })
+        .and_then(|()| if durability == Durability::Durable { file.sync_all() } else { Ok(()) })
         .and_then(|()| fs::rename(&new, path));
     if let Err(error) = written {
         // An incomplete file would only take up space, e.g. on a full disk; failing to remove it does no harm.
@@ -52,13 +52,13 @@ pub fn write_private(path: &Path, contents: &[u8], durability: Durability) -> io
 /// Syncs the directory of a file, so that its name survives a power failure.
 pub fn sync_directory_of(path: &Path, durability: Durability) -> io::Result<()> {
     match path.parent() {
-        Some(parent) if durability == Durability::Lasting => File::open(parent)?.sync_all(),
+        Some(parent) if durability == Durability::Durable => File::open(parent)?.sync_all(),
         _ => Ok(()),
     }
 }
 
 /// Restricts the permissions of a file to its owner, and logs a warning if they were wider.
-pub fn close_to_others(path: &Path) -> io::Result<()> {
+pub fn restrict_to_owner(path: &Path) -> io::Result<()> {
     let mode = fs::metadata(path)?.mode() & 0o7777;
     if mode & 0o077 == 0 {
         return Ok(());
@@ -69,7 +69,7 @@ pub fn close_to_others(path: &Path) -> io::Result<()> {
 }
 
 /// Logs a warning if other users can read a secret file whose permissions the server does not change.
-pub fn warn_if_open(path: &Path) {
+pub fn warn_if_world_readable(path: &Path) {
     if let Ok(file) = fs::metadata(path)
         && file.mode() & 0o007 != 0
     {

@@ -1,7 +1,7 @@
 //! Admission webhooks and policies from manifest files (`staticManifestsDir`, KEP-5793). They are active before the
 //! first request, cannot be removed through the API, and also apply to the objects that configure admission.
 //!
-//! [`load`] reads and validates a directory. [`Followed`] reloads a directory when it changes, and keeps the previous
+//! [`load`] reads and validates a directory. [`ManifestReloader`] reloads a directory when it changes, and keeps the previous
 //! objects active while it is invalid.
 
 mod documents;
@@ -16,13 +16,13 @@ use std::path::Path;
 use binnacle_meta::go_quote;
 use binnacle_schema::Value;
 
-pub use manifest_type::{Manifests, StoredTypes};
+pub use manifest_type::{ManifestType, StoredTypes};
 pub use metrics::Metrics;
-pub use reload::{Directory, Followed};
+pub use reload::{Directory, ManifestReloader};
 
 /// The validated objects of a directory.
 #[derive(Clone, Debug, Default)]
-pub struct Loaded {
+pub struct ManifestSet {
     /// Webhook configurations or policies, sorted by name.
     pub objects: Vec<Value>,
     /// Policy bindings, sorted by name.
@@ -35,12 +35,12 @@ pub struct Loaded {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "failed to initialize admission plugin {}: failed to load static {} manifests from {}: {why}",
-    go_quote(sort.plugin()),
-    sort.subject(),
+    go_quote(manifest_type.plugin()),
+    manifest_type.subject(),
     go_quote(directory)
 )]
 pub struct LoadError {
-    pub sort: Manifests,
+    pub manifest_type: ManifestType,
     pub directory: String,
     pub why: String,
 }
@@ -50,12 +50,12 @@ pub struct LoadError {
 /// # Errors
 ///
 /// Returns kube-apiserver's message, which has the name of the invalid file.
-pub fn load(sort: Manifests, directory: &Path, types: &StoredTypes) -> Result<Loaded, String> {
+pub fn load(manifest_type: ManifestType, directory: &Path, types: &StoredTypes) -> Result<ManifestSet, String> {
     let read = files::read(directory)?;
-    let mut validator = validate::Validator::new(sort, types);
+    let mut validator = validate::Validator::new(manifest_type, types);
     for document in &read.documents {
         validator.add_document(document).map_err(|why| format!("error loading {}: {why}", document.path))?;
     }
     let (objects, bindings) = validator.finish()?;
-    Ok(Loaded { objects, bindings, hash: read.hash })
+    Ok(ManifestSet { objects, bindings, hash: read.hash })
 }

@@ -7,7 +7,7 @@ use binnacle_scheme::StoredType;
 
 /// The plugin whose manifests a directory has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Manifests {
+pub enum ManifestType {
     MutatingWebhooks,
     ValidatingWebhooks,
     MutatingPolicies,
@@ -22,7 +22,7 @@ pub struct StoredTypes {
     pub(crate) features: Arc<Features>,
 }
 
-impl Manifests {
+impl ManifestType {
     pub const ALL: [Self; 4] =
         [Self::MutatingWebhooks, Self::ValidatingWebhooks, Self::MutatingPolicies, Self::ValidatingPolicies];
 

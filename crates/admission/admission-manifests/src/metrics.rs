@@ -9,7 +9,7 @@ use binnacle_metrics::{Registry, families};
 use parking_lot::Mutex;
 use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec};
 
-use crate::manifest_type::Manifests;
+use crate::manifest_type::ManifestType;
 
 families! {
     #[derive(Clone)]
@@ -36,7 +36,7 @@ pub struct Metrics {
     /// The hash of this server's ID.
     server: String,
     /// The hashes that are currently reported.
-    reported: Arc<Mutex<HashMap<Manifests, String>>>,
+    reported: Arc<Mutex<HashMap<ManifestType, String>>>,
 }
 
 impl Metrics {
@@ -47,23 +47,23 @@ impl Metrics {
     }
 
     /// Counts a successful reload and reports the hash of the loaded files.
-    pub(crate) fn loaded(&self, sort: Manifests, files: &str) {
-        self.count(sort, "success");
-        let before = self.reported.lock().insert(sort, files.to_owned());
+    pub(crate) fn loaded(&self, manifest_type: ManifestType, files: &str) {
+        self.count(manifest_type, "success");
+        let before = self.reported.lock().insert(manifest_type, files.to_owned());
         if let Some(before) = before.filter(|before| before != files) {
             // Fails if there is no such series.
-            let _ = self.families.config.remove_label_values(&[sort.plugin(), &self.server, &before]);
+            let _ = self.families.config.remove_label_values(&[manifest_type.plugin(), &self.server, &before]);
         }
-        self.families.config.with_label_values(&[sort.plugin(), &self.server, files]).set(1);
+        self.families.config.with_label_values(&[manifest_type.plugin(), &self.server, files]).set(1);
     }
 
     /// Counts a failed reload.
-    pub(crate) fn failed(&self, sort: Manifests) {
-        self.count(sort, "failure");
+    pub(crate) fn failed(&self, manifest_type: ManifestType) {
+        self.count(manifest_type, "failure");
     }
 
-    fn count(&self, sort: Manifests, status: &str) {
-        let labels = [status, sort.plugin(), &self.server];
+    fn count(&self, manifest_type: ManifestType, status: &str) {
+        let labels = [status, manifest_type.plugin(), &self.server];
         self.families.reloads.with_label_values(&labels).inc();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.families.time.with_label_values(&labels).set(now.as_secs_f64());

@@ -10,9 +10,9 @@ use tokio::sync::Mutex;
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::files::{DirectoryListing, list_directory};
-use crate::manifest_type::{Manifests, StoredTypes};
+use crate::manifest_type::{ManifestType, StoredTypes};
 use crate::metrics::Metrics;
-use crate::{LoadError, Loaded, load};
+use crate::{LoadError, ManifestSet, load};
 
 /// The interval between checks of the files' names, times and lengths.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -20,12 +20,12 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_CHECKS_BEFORE_READ: u32 = 60;
 
 /// Activates loaded objects.
-type Apply = dyn Fn(&Loaded) + Send + Sync;
+type Apply = dyn Fn(&ManifestSet) + Send + Sync;
 
 /// The manifest directory of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
-    pub sort: Manifests,
+    pub manifest_type: ManifestType,
     pub path: PathBuf,
 }
 
@@ -35,14 +35,18 @@ impl Directory {
     /// # Errors
     ///
     /// Fails for invalid manifests and for an unreadable directory.
-    pub fn load(&self, types: &StoredTypes) -> Result<Loaded, LoadError> {
-        let Self { sort, path } = self;
-        load(*sort, path, types).map_err(|why| LoadError { sort: *sort, directory: path.display().to_string(), why })
+    pub fn load(&self, types: &StoredTypes) -> Result<ManifestSet, LoadError> {
+        let Self { manifest_type, path } = self;
+        load(*manifest_type, path, types).map_err(|why| LoadError {
+            manifest_type: *manifest_type,
+            directory: path.display().to_string(),
+            why,
+        })
     }
 }
 
 /// A manifest directory that is reloaded when it changes.
-pub struct Followed {
+pub struct ManifestReloader {
     directory: Directory,
     types: StoredTypes,
     metrics: Metrics,
@@ -57,7 +61,7 @@ struct State {
     checks: u32,
 }
 
-impl Followed {
+impl ManifestReloader {
     /// Loads the directory for the first time and activates its objects.
     ///
     /// # Errors
@@ -67,13 +71,13 @@ impl Followed {
         directory: Directory,
         types: StoredTypes,
         metrics: Metrics,
-        apply: impl Fn(&Loaded) + Send + Sync + 'static,
+        apply: impl Fn(&ManifestSet) + Send + Sync + 'static,
     ) -> Result<Self, LoadError> {
         let loaded = directory.load(&types)?;
         apply(&loaded);
-        let sort = directory.sort;
-        metrics.loaded(sort, &loaded.hash);
-        tracing::info!(plugin = sort.plugin(), count = loaded.objects.len(), "loaded admission manifests");
+        let manifest_type = directory.manifest_type;
+        metrics.loaded(manifest_type, &loaded.hash);
+        tracing::info!(plugin = manifest_type.plugin(), count = loaded.objects.len(), "loaded admission manifests");
         let state = Mutex::new(State { known: loaded.hash, listing: None, checks: MAX_CHECKS_BEFORE_READ });
         Ok(Self { directory, types, metrics, apply: Arc::new(apply), state })
     }
@@ -105,17 +109,17 @@ impl Followed {
                 Ok(loaded) if loaded.hash == state.known => {}
                 Ok(loaded) => {
                     state.known.clone_from(&loaded.hash);
-                    let (reloader, sort) = (self.clone(), self.directory.sort);
+                    let (reloader, manifest_type) = (self.clone(), self.directory.manifest_type);
                     let hash = loaded.hash.clone();
                     if spawn_blocking(move || (reloader.apply)(&loaded)).await.is_ok() {
-                        tracing::info!(plugin = sort.plugin(), "reloaded admission manifests");
-                        self.metrics.loaded(sort, &hash);
+                        tracing::info!(plugin = manifest_type.plugin(), "reloaded admission manifests");
+                        self.metrics.loaded(manifest_type, &hash);
                     }
                 }
                 Err(why) => {
-                    let sort = self.directory.sort;
-                    tracing::error!(plugin = sort.plugin(), error = why, "reloading admission manifests");
-                    self.metrics.failed(sort);
+                    let manifest_type = self.directory.manifest_type;
+                    tracing::error!(plugin = manifest_type.plugin(), error = why, "reloading admission manifests");
+                    self.metrics.failed(manifest_type);
                 }
             }
         }
@@ -126,12 +130,12 @@ impl Followed {
         &self,
         before: Option<&DirectoryListing>,
         is_due: bool,
-    ) -> Option<(Option<DirectoryListing>, Result<Loaded, String>)> {
-        let Directory { sort, path } = &self.directory;
+    ) -> Option<(Option<DirectoryListing>, Result<ManifestSet, String>)> {
+        let Directory { manifest_type, path } = &self.directory;
         let now = list_directory(path).ok();
         if now.as_ref() == before && !is_due {
             return None;
         }
-        Some((now, load(*sort, path, &self.types)))
+        Some((now, load(*manifest_type, path, &self.types)))
     }
 }

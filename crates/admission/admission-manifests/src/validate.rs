@@ -11,7 +11,7 @@ use binnacle_validation::metadata;
 
 use crate::documents::{Object, objects};
 use crate::files::Document;
-use crate::manifest_type::{Manifests, StoredTypes};
+use crate::manifest_type::{ManifestType, StoredTypes};
 
 /// The required suffix of names, which is reserved for manifests.
 const SUFFIX: &str = ".static.k8s.io";
@@ -19,7 +19,7 @@ const API_VERSION: &str = "admissionregistration.k8s.io/v1";
 
 /// Validates documents and collects their objects.
 pub(crate) struct Validator<'t> {
-    sort: Manifests,
+    manifest_type: ManifestType,
     types: &'t StoredTypes,
     objects: NamedObjects,
     bindings: NamedObjects,
@@ -33,13 +33,13 @@ struct NamedObjects {
 }
 
 impl<'t> Validator<'t> {
-    pub(crate) fn new(sort: Manifests, types: &'t StoredTypes) -> Self {
-        Self { sort, types, objects: NamedObjects::default(), bindings: NamedObjects::default() }
+    pub(crate) fn new(manifest_type: ManifestType, types: &'t StoredTypes) -> Self {
+        Self { manifest_type, types, objects: NamedObjects::default(), bindings: NamedObjects::default() }
     }
 
     pub(crate) fn add_document(&mut self, document: &Document) -> Result<(), String> {
-        let kinds = self.types.of_kind(self.sort.kind()).map(|stored| &*stored.kinds);
-        for object in objects(&document.text, kinds.unwrap_or(&NoKinds), self.sort.scheme())? {
+        let kinds = self.types.of_kind(self.manifest_type.kind()).map(|stored| &*stored.kinds);
+        for object in objects(&document.text, kinds.unwrap_or(&NoKinds), self.manifest_type.scheme())? {
             self.add_object(object, &document.path)?;
         }
         Ok(())
@@ -69,8 +69,8 @@ impl<'t> Validator<'t> {
             return Err(unsupported());
         }
         let single = object.kind.strip_suffix("List").unwrap_or(&object.kind);
-        let is_binding = self.sort.binding() == Some(single);
-        if !is_binding && single != self.sort.kind() {
+        let is_binding = self.manifest_type.binding() == Some(single);
+        if !is_binding && single != self.manifest_type.kind() {
             return Err(unsupported());
         }
         let stored = self.types.of_kind(single).ok_or_else(unsupported)?;
@@ -84,7 +84,7 @@ impl<'t> Validator<'t> {
         let named = if is_binding { &mut self.bindings } else { &mut self.objects };
         for value in values {
             named.reserve_name(name(&value), file)?;
-            match (is_binding, self.sort.binding()) {
+            match (is_binding, self.manifest_type.binding()) {
                 (true, _) => check_binding(&value)?,
                 (false, Some(_)) => check_policy(&value, single)?,
                 (false, None) => check_webhooks(&value, file)?,

@@ -1,15 +1,18 @@
 //! Loads manifest directories, with kube-apiserver's result for each.
 
-use binnacle_admission_manifests::{Loaded, Manifests, StoredTypes, load};
+use binnacle_admission_manifests::{ManifestSet, ManifestType, StoredTypes, load};
 use binnacle_builtin::Releases;
 use tempfile::TempDir;
 
-use Manifests::{MutatingPolicies, MutatingWebhooks, ValidatingPolicies, ValidatingWebhooks};
+use ManifestType::{MutatingPolicies, MutatingWebhooks, ValidatingPolicies, ValidatingWebhooks};
 
 const HEAD: &str = "apiVersion: admissionregistration.k8s.io/v1\nkind: ";
 
 fn types() -> StoredTypes {
-    let kinds = Manifests::ALL.into_iter().flat_map(|sort| [Some(sort.kind()), sort.binding()]).flatten();
+    let kinds = ManifestType::ALL
+        .into_iter()
+        .flat_map(|manifest_type| [Some(manifest_type.kind()), manifest_type.binding()])
+        .flatten();
     let described = binnacle_builtin::groups().iter().flat_map(|group| &group.versions);
     let described: Vec<_> = described.flat_map(|version| &version.resources).collect();
     let types = kinds.filter_map(|kind| {
@@ -22,13 +25,13 @@ fn types() -> StoredTypes {
 }
 
 /// Loads files and returns the objects, or the error with `DIR` for the directory.
-fn read(sort: Manifests, files: &[(&str, &str)]) -> Result<Loaded, String> {
+fn read(manifest_type: ManifestType, files: &[(&str, &str)]) -> Result<ManifestSet, String> {
     let directory = TempDir::new().expect("a directory");
     for (name, text) in files {
         std::fs::write(directory.path().join(name), text).expect("a file");
     }
     let shown = directory.path().display().to_string();
-    load(sort, directory.path(), &types()).map_err(|why| why.replace(&shown, "DIR"))
+    load(manifest_type, directory.path(), &types()).map_err(|why| why.replace(&shown, "DIR"))
 }
 
 fn webhooks(name: &str, client: &str, more: &str) -> String {
@@ -86,7 +89,7 @@ fn loads_manifests_sorted_by_name_with_defaults() {
 fn rejects_invalid_manifests_with_messages_of_kube_apiserver() {
     let name = "x.static.k8s.io";
     let bound = |binding_spec: &str| policy("p.static.k8s.io", "") + &binding(binding_spec);
-    for (sort, text, want) in [
+    for (manifest_type, text, want) in [
         (
             ValidatingWebhooks,
             webhooks("x", URL, ""),
@@ -174,7 +177,7 @@ fn rejects_invalid_manifests_with_messages_of_kube_apiserver() {
         ),
         (ValidatingPolicies, webhooks(name, URL, ""), "unsupported resource type *v1.ValidatingWebhookConfiguration"),
     ] {
-        let why = read(sort, &[("a.yaml", &text)]).map(drop).unwrap_err();
+        let why = read(manifest_type, &[("a.yaml", &text)]).map(drop).unwrap_err();
         assert_eq!(why, format!("error loading DIR/a.yaml: {want}"), "{text}");
     }
     let duplicate = webhooks(name, URL, "");

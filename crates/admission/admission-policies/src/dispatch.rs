@@ -16,18 +16,18 @@ use crate::index::PolicyHook;
 use crate::params::{self, Param};
 use crate::policies::Policies;
 use crate::policy::{Binding, Policy};
-use crate::remote::OtherServers;
+use crate::remote::RemoteKinds;
 
 /// The parts of the server that policies depend on.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct PluginDependencies {
     pub policies: Arc<Policies>,
     pub catalog: Catalog,
     pub lookup: Arc<dyn Lookup>,
     pub authorizer: Arc<dyn Authorizer>,
     pub match_conditions: MatchConditionMetrics,
     /// The kinds of other servers, which may be parameters.
-    pub others: Arc<dyn OtherServers>,
+    pub remote: Arc<dyn RemoteKinds>,
 }
 
 /// A configuration error, which denies the request. Those of policies with `failurePolicy: Ignore` are dropped.
@@ -46,7 +46,7 @@ pub(crate) struct MatchedBinding<'h> {
 
 /// A request. Data that is computed for one policy is cached for the next one.
 pub(crate) struct Dispatch<'a> {
-    pub(crate) dependencies: &'a Surroundings,
+    pub(crate) dependencies: &'a PluginDependencies,
     pub(crate) attributes: &'a Attributes,
     pub(crate) subject: Subject<'a>,
     pub(crate) checks: Checks,
@@ -54,7 +54,7 @@ pub(crate) struct Dispatch<'a> {
 }
 
 impl<'a> Dispatch<'a> {
-    pub(crate) fn new(dependencies: &'a Surroundings, attributes: &'a Attributes) -> Self {
+    pub(crate) fn new(dependencies: &'a PluginDependencies, attributes: &'a Attributes) -> Self {
         Self {
             dependencies,
             attributes,
@@ -92,7 +92,7 @@ impl<'a> Dispatch<'a> {
             }
         };
         let params = match &policy.params {
-            Some(kind) => match params::source(kind, &self.dependencies.catalog.snapshot(), &*self.dependencies.others)
+            Some(kind) => match params::source(kind, &self.dependencies.catalog.snapshot(), &*self.dependencies.remote)
             {
                 Ok(source) => Some((kind, source)),
                 Err(why) => {

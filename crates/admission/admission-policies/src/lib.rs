@@ -16,8 +16,8 @@ mod remote;
 mod type_check;
 mod validating;
 
-pub use dispatch::Surroundings;
-pub use remote::{OtherObjects, OtherServers};
+pub use dispatch::PluginDependencies;
+pub use remote::{RemoteKinds, RemoteParams};
 
 pub use mutating::{MutatingAdmissionPolicy, MutatingMetrics};
 pub use policies::Policies;

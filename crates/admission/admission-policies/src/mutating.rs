@@ -20,7 +20,7 @@ pub use self::metrics::MutatingMetrics;
 use self::refusals::Refusals;
 use self::reinvocation::Invocations;
 use self::versioned_object::VersionedObject;
-use crate::dispatch::{ConfigurationError, Dispatch, Surroundings};
+use crate::dispatch::{ConfigurationError, Dispatch, PluginDependencies};
 use crate::evaluators::patch::Failure;
 use crate::evaluators::schema::Schema;
 use crate::evaluators::{Mutating, Mutation};
@@ -32,7 +32,7 @@ const NAME: &str = "MutatingAdmissionPolicy";
 
 /// Evaluates all mutating policies that a request matches, in order.
 pub struct MutatingAdmissionPolicy {
-    dependencies: Surroundings,
+    dependencies: PluginDependencies,
     metrics: MutatingMetrics,
 }
 
@@ -45,7 +45,7 @@ struct Invocation<'h> {
 }
 
 impl MutatingAdmissionPolicy {
-    pub fn new(dependencies: Surroundings, metrics: MutatingMetrics) -> Self {
+    pub fn new(dependencies: PluginDependencies, metrics: MutatingMetrics) -> Self {
         Self { dependencies, metrics }
     }
 }

@@ -11,7 +11,7 @@ use binnacle_schema::Value;
 use binnacle_watchcache::Entry;
 
 use crate::policy::{ParamKind, ParamRef, ParamSelection};
-use crate::remote::{OtherObjects, OtherServers};
+use crate::remote::{RemoteKinds, RemoteParams};
 
 /// A parameter object; `None` if the policy or its binding has none.
 pub(crate) type Param = Option<Arc<Value>>;
@@ -22,7 +22,7 @@ pub(crate) struct ParamCache {
     /// The decoded objects of this server.
     decoded: DecodedCache,
     /// The objects of another server, once a request has needed them.
-    remote: OnceLock<Arc<dyn OtherObjects>>,
+    remote: OnceLock<Arc<dyn RemoteParams>>,
 }
 
 /// Where the parameters of a kind are stored.
@@ -30,7 +30,7 @@ pub(crate) enum ParamSource {
     /// This server stores them.
     Local(Arc<Resource>),
     /// Another server has them.
-    Remote(Arc<dyn OtherObjects>),
+    Remote(Arc<dyn RemoteParams>),
     /// The kind has no objects that can be listed.
     NotListable,
 }
@@ -40,7 +40,7 @@ pub(crate) enum ParamSource {
 /// # Errors
 ///
 /// Returns kube-apiserver's message if the kind is not served.
-pub(crate) fn source(kind: &ParamKind, snapshot: &Snapshot, remote: &dyn OtherServers) -> Result<ParamSource, String> {
+pub(crate) fn source(kind: &ParamKind, snapshot: &Snapshot, remote: &dyn RemoteKinds) -> Result<ParamSource, String> {
     let found = &kind.kind;
     if let Some(resource) = snapshot.find_kind(&found.group, &found.version, &found.kind) {
         return Ok(ParamSource::Local(resource.clone()));
@@ -108,7 +108,7 @@ pub(crate) async fn collect(
 const NEITHER: &str = "one of name or selector must be provided";
 
 /// Returns the parameters that another server has.
-fn remote_params(objects: &dyn OtherObjects, reference: &ParamRef, namespace: &str) -> Result<Vec<Param>, String> {
+fn remote_params(objects: &dyn RemoteParams, reference: &ParamRef, namespace: &str) -> Result<Vec<Param>, String> {
     match &reference.selection {
         ParamSelection::Name(name) => Ok(objects.get(namespace, name).map(Some).into_iter().collect()),
         ParamSelection::Selector(selector) => {

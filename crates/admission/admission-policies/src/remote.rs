@@ -7,9 +7,9 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
 /// Access to the kinds of other servers.
-pub trait OtherServers: Send + Sync + 'static {
+pub trait RemoteKinds: Send + Sync + 'static {
     /// Returns the objects of a kind; `None` if no other server serves it. They are watched until the value is dropped.
-    fn objects(&self, kind: &GroupVersionKind) -> Option<Arc<dyn OtherObjects>>;
+    fn objects(&self, kind: &GroupVersionKind) -> Option<Arc<dyn RemoteParams>>;
 
     /// Returns the kinds of a resource according to discovery. An empty group matches any group.
     fn kinds(&self, group: &str, version: &str, plural: &str) -> Vec<GroupVersionKind>;
@@ -19,7 +19,7 @@ pub trait OtherServers: Send + Sync + 'static {
 }
 
 /// The cached objects of a kind of another server.
-pub trait OtherObjects: Send + Sync + 'static {
+pub trait RemoteParams: Send + Sync + 'static {
     /// Returns true if the kind is namespaced.
     fn namespaced(&self) -> bool;
 

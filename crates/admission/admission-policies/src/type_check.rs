@@ -18,7 +18,7 @@ use binnacle_registry::Snapshot;
 use binnacle_schema::Value;
 use binnacle_work::WorkLimits;
 
-use crate::remote::OtherServers;
+use crate::remote::RemoteKinds;
 
 /// A warning about an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ type KindName = (Text, Text, Text);
 pub async fn expression_warnings(
     policy: &Value,
     snapshot: &Snapshot,
-    remote: &dyn OtherServers,
+    remote: &dyn RemoteKinds,
 ) -> Vec<ExpressionWarning> {
     let policy = FieldRef::<Policy>::root(policy);
     let spec = policy.at(Policy::SPEC);
@@ -107,7 +107,7 @@ fn check_expressions(
 }
 
 /// Returns the kinds of a policy's rules, except for rules with wildcards.
-fn kinds(spec: FieldRef<Spec>, snapshot: &Snapshot, remote: &dyn OtherServers) -> Vec<KindName> {
+fn kinds(spec: FieldRef<Spec>, snapshot: &Snapshot, remote: &dyn RemoteKinds) -> Vec<KindName> {
     let mut found = BTreeSet::new();
     for rule in spec.at(Spec::MATCH_CONSTRAINTS).at(MatchResources::RESOURCE_RULES).values() {
         let texts = |field| rule.at(field).strs().collect::<BTreeSet<_>>();
@@ -137,7 +137,7 @@ fn kinds(spec: FieldRef<Spec>, snapshot: &Snapshot, remote: &dyn OtherServers) -
 /// Returns the kinds of a resource. As in kube-apiserver's RESTMapper, an empty group matches any group.
 fn kinds_of_resource(
     snapshot: &Snapshot,
-    remote: &dyn OtherServers,
+    remote: &dyn RemoteKinds,
     group: &str,
     version: &str,
     resource: &str,
@@ -154,7 +154,7 @@ fn kinds_of_resource(
     found.chain(remote_kinds.map(|kind| (kind.group, kind.version, kind.kind))).collect()
 }
 
-async fn declared(name: &KindName, snapshot: &Snapshot, remote: &dyn OtherServers) -> Option<DeclType> {
+async fn declared(name: &KindName, snapshot: &Snapshot, remote: &dyn RemoteKinds) -> Option<DeclType> {
     let (group, version, kind) = name;
     if let Some(resource) = snapshot.find_kind(group, version, kind) {
         return Some(types::of_resource(kind, &resource.message));
@@ -169,7 +169,7 @@ async fn declared(name: &KindName, snapshot: &Snapshot, remote: &dyn OtherServer
 async fn param_type(
     kind: FieldRef<'_, '_, ParamKind>,
     snapshot: &Snapshot,
-    remote: &dyn OtherServers,
+    remote: &dyn RemoteKinds,
 ) -> Option<DeclType> {
     let version = GroupVersion::parse(kind.at(ParamKind::API_VERSION).str())?;
     let name = (version.group, version.version, kind.at(ParamKind::KIND).str().into());

@@ -16,7 +16,7 @@ use binnacle_schema::Value;
 
 use self::annotations::Annotations;
 pub use self::metrics::ValidatingMetrics;
-use crate::dispatch::{ConfigurationError, Dispatch, MatchedBinding, Surroundings};
+use crate::dispatch::{ConfigurationError, Dispatch, MatchedBinding, PluginDependencies};
 use crate::evaluators::Validating;
 use crate::evaluators::decision::{Decision, PolicyEvaluation};
 use crate::index::PolicyHook;
@@ -24,7 +24,7 @@ use crate::policy::{Action, Binding, Policy};
 
 /// Evaluates all validating policies that a request matches.
 pub struct ValidatingAdmissionPolicy {
-    dependencies: Surroundings,
+    dependencies: PluginDependencies,
     metrics: ValidatingMetrics,
 }
 
@@ -47,7 +47,7 @@ struct VersionedView<'v> {
 }
 
 impl ValidatingAdmissionPolicy {
-    pub fn new(dependencies: Surroundings, metrics: ValidatingMetrics) -> Self {
+    pub fn new(dependencies: PluginDependencies, metrics: ValidatingMetrics) -> Self {
         Self { dependencies, metrics }
     }
 }

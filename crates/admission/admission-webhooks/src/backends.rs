@@ -74,7 +74,7 @@ impl Backends {
         // Servers may limit the number of HTTP/2 streams per connection, so that slow calls would block others.
         target.http1 = true;
         let mut target = target.at(service.map(|(service, _)| service), &self.services);
-        if !target.is_itself() {
+        if !target.is_loopback() {
             (target.identity, target.credential) = self.users.of_host(&host, port);
             target.trust(config.at(WebhookClientConfig::CA_BUNDLE).str()).map_err(|error| error.to_string())?;
         }

@@ -26,7 +26,7 @@ mod webhooks;
 use binnacle_scheme::Kinds;
 
 pub use backends::Backends;
-pub use matching::Surroundings;
+pub use matching::PluginDependencies;
 pub use metrics::Metrics;
 pub use mutating::Mutating;
 pub use table::WebhookReport;
@@ -35,7 +35,7 @@ pub use webhooks::{WebhookKind, Webhooks};
 
 /// Decodes a webhook's response for each review version, and returns the status of its denial, or the error of an
 /// invalid response. For fuzzing.
-pub fn read_answer(kinds: &dyn Kinds, body: &[u8], mutating: bool) -> [Result<binnacle_meta::Status, String>; 2] {
+pub fn read_response(kinds: &dyn Kinds, body: &[u8], mutating: bool) -> [Result<binnacle_meta::Status, String>; 2] {
     [review::ReviewVersion::V1, review::ReviewVersion::V1Beta1].map(|version| {
         match response::WebhookResponse::read(kinds, body, version, "", mutating) {
             Ok(answer) => Ok(refusal::refusal("w", answer.status.as_ref())),

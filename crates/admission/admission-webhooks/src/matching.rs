@@ -16,7 +16,7 @@ use crate::metrics::Metrics;
 
 /// The parts of the server that both plugins depend on.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct PluginDependencies {
     pub catalog: Catalog,
     pub lookup: Arc<dyn Lookup>,
     pub authorizer: Arc<dyn Authorizer>,
@@ -27,12 +27,12 @@ pub struct Surroundings {
 /// A request that is matched with webhooks.
 pub(crate) struct WebhookMatcher<'a> {
     pub(crate) subject: Subject<'a>,
-    dependencies: &'a Surroundings,
+    dependencies: &'a PluginDependencies,
     checks: Option<Checks>,
 }
 
 impl<'a> WebhookMatcher<'a> {
-    pub(crate) fn new(attributes: &'a Attributes, dependencies: &'a Surroundings) -> Self {
+    pub(crate) fn new(attributes: &'a Attributes, dependencies: &'a PluginDependencies) -> Self {
         let subject = Subject::new(attributes, &dependencies.catalog, &*dependencies.lookup);
         Self { subject, dependencies, checks: None }
     }

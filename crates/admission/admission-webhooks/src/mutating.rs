@@ -19,7 +19,7 @@ use crate::call::{Call, CallInfo, Deadlines, Failure, timed_out};
 use crate::encodings::{Encodings, text};
 use crate::hook::Hook;
 use crate::managed_fields::restore_unreadable;
-use crate::matching::{Surroundings, WebhookMatcher};
+use crate::matching::{PluginDependencies, WebhookMatcher};
 use crate::metrics::Type;
 use crate::patch::{PatchedObject, apply_patch};
 use crate::type_meta::MissingTypeMeta;
@@ -30,7 +30,7 @@ const NAME: &str = "MutatingAdmissionWebhook";
 /// The MutatingAdmissionWebhook plugin.
 pub struct Mutating {
     webhooks: Arc<Webhooks>,
-    dependencies: Surroundings,
+    dependencies: PluginDependencies,
 }
 
 /// The state that is passed from the first pass to the second.
@@ -56,7 +56,7 @@ impl ReinvocationState {
 /// The calls of a request's webhooks.
 struct Dispatch<'a> {
     request: Request<'a>,
-    dependencies: &'a Surroundings,
+    dependencies: &'a PluginDependencies,
     matcher: WebhookMatcher<'a>,
     reinvocation: &'a Reinvocation,
     time: Deadlines,
@@ -70,7 +70,7 @@ struct Dispatch<'a> {
 }
 
 impl Mutating {
-    pub fn new(webhooks: Arc<Webhooks>, dependencies: Surroundings) -> Self {
+    pub fn new(webhooks: Arc<Webhooks>, dependencies: PluginDependencies) -> Self {
         Self { webhooks, dependencies }
     }
 

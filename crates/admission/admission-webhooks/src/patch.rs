@@ -55,7 +55,7 @@ pub(crate) async fn apply_patch(
     let versioned = as_written(subject, &matched.kind, object).await.map_err(Failure::Unusable)?;
     let mut versioned = versioned.into_owned();
     missing_type_meta.strip(&matched.kind, &mut versioned);
-    let mut changed = patch.apply_or_say(versioned).map_err(internal)?;
+    let mut changed = patch.apply_with_reason(versioned).map_err(internal)?;
     let kind = &matched.kind;
     let missing_type_meta = match subject.built_in(kind) {
         Some(_) => {

@@ -18,7 +18,7 @@ use crate::audit::{annotate, annotate_failed_open_validation};
 use crate::call::{Call, CallInfo, Deadlines, timed_out};
 use crate::encodings::{Encodings, text};
 use crate::hook::Hook;
-use crate::matching::{Surroundings, WebhookMatcher};
+use crate::matching::{PluginDependencies, WebhookMatcher};
 use crate::metrics::Type;
 use crate::mutating::warn;
 use crate::webhooks::Webhooks;
@@ -26,7 +26,7 @@ use crate::webhooks::Webhooks;
 /// The ValidatingAdmissionWebhook plugin.
 pub struct Validating {
     webhooks: Arc<Webhooks>,
-    dependencies: Surroundings,
+    dependencies: PluginDependencies,
 }
 
 /// A matching webhook and the encoded objects for it.
@@ -38,7 +38,7 @@ struct MatchedWebhook<'a> {
 }
 
 impl Validating {
-    pub fn new(webhooks: Arc<Webhooks>, dependencies: Surroundings) -> Self {
+    pub fn new(webhooks: Arc<Webhooks>, dependencies: PluginDependencies) -> Self {
         Self { webhooks, dependencies }
     }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use binnacle_metrics::{Family, Held, Histogram, HistogramVec, Native, Registry, Summary, SummaryVec, families, keep};
+use binnacle_metrics::{
+    CachedSeries, Family, Histogram, HistogramVec, Native, Registry, Summary, SummaryVec, families, register_family,
+};
 use binnacle_registry::admission::Operation;
 use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
@@ -67,7 +69,7 @@ type SkipCounts = [AtomicU64; SLOTS];
 type SkipCountsByName = Vec<(&'static str, Arc<SkipCounts>)>;
 
 /// The series for each stage, operation and outcome, which are created on first use.
-struct Cells<T>([Held<T>; SLOTS * 2]);
+struct Cells<T>([CachedSeries<T>; SLOTS * 2]);
 
 /// The metrics of a plugin.
 pub(crate) struct PluginMetrics {
@@ -96,7 +98,7 @@ impl Metrics {
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let PluginFamilies { durations } = PluginFamilies::build()?;
         Ok(Self {
-            plugins: keep(registry, PluginFamily { measured: durations, skipped: Arc::default() })?,
+            plugins: register_family(registry, PluginFamily { measured: durations, skipped: Arc::default() })?,
             steps: StepFamilies::register(registry)?,
             pod_security: PodSecurityMetrics::register(registry)?,
         })
@@ -222,7 +224,7 @@ impl<T> Default for Cells<T> {
 }
 
 impl<T> Cells<T> {
-    fn of(&self, key: MetricKey) -> &Held<T> {
+    fn of(&self, key: MetricKey) -> &CachedSeries<T> {
         &self.0[key.index() * 2 + usize::from(key.rejected)]
     }
 }

@@ -10,8 +10,8 @@ use binnacle_registry::{Catalog, Installer, Resource};
 use binnacle_resources::storage_version;
 use binnacle_schema::MessageRef;
 use binnacle_scheme::{
-    Conversion, Kinds, Release, ResourceDescription, ResourceType, Served, Shared, StoredType, VersionDescription,
-    Written,
+    Conversion, Kinds, Release, ResourceDescription, ResourceType, ServedResources, Shared, StoredType,
+    VersionDescription, WriteVersion,
 };
 
 pub use binnacle_resources::{default_served, groups};
@@ -47,8 +47,11 @@ impl Releases {
 }
 
 /// Returns the built-in resources that are served, with the storage versions that servers of these releases announce.
-pub fn served(releases: Releases, enabled: impl Fn(&VersionDescription, &ResourceDescription) -> bool) -> Served {
-    Served::built_in(groups(), |version, description| {
+pub fn served(
+    releases: Releases,
+    enabled: impl Fn(&VersionDescription, &ResourceDescription) -> bool,
+) -> ServedResources {
+    ServedResources::built_in(groups(), |version, description| {
         enabled(version, description).then(|| {
             let announced = binnacle_resources::announced(description, releases.emulated, releases.compatible);
             match releases.storage_version_hashes || announced.storage.is_none() {
@@ -60,7 +63,12 @@ pub fn served(releases: Releases, enabled: impl Fn(&VersionDescription, &Resourc
 }
 
 /// Adds all served and stored resources to a catalog, with `installer`'s store.
-pub fn install(catalog: &Catalog, installer: &Installer, served: Served, releases: Releases) -> Vec<Arc<Resource>> {
+pub fn install(
+    catalog: &Catalog,
+    installer: &Installer,
+    served: ServedResources,
+    releases: Releases,
+) -> Vec<Arc<Resource>> {
     let resources = installer.install(&types(&served, releases));
     catalog.change(|snapshot| {
         snapshot.serve(|shown| *shown = served);
@@ -70,7 +78,7 @@ pub fn install(catalog: &Catalog, installer: &Installer, served: Served, release
 }
 
 /// Returns the types of served and stored resources, in the order of discovery.
-pub fn types(served: &Served, releases: Releases) -> Vec<ResourceType> {
+pub fn types(served: &ServedResources, releases: Releases) -> Vec<ResourceType> {
     let mut stored: HashMap<&str, Arc<StoredType>> = HashMap::new();
     let mut types = Vec::new();
     for description in binnacle_resources::all() {
@@ -102,7 +110,11 @@ pub fn stored_type(description: &ResourceDescription, releases: Releases) -> Opt
 }
 
 /// Returns the type of objects that servers store under a kind without a resource: allocated addresses and ports.
-pub fn noted_type(group: &'static str, version: &'static str, kind: &'static str) -> Option<StoredType> {
+pub fn stored_type_without_resource(
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+) -> Option<StoredType> {
     stored_type(&ResourceDescription::from_static([group, version, "", "", kind, ""], true), Releases::default())
 }
 
@@ -139,7 +151,7 @@ fn kind_type<'d>(
 }
 
 /// Returns the version in which objects are written; `None` if that is the one in which they are handled.
-fn written(description: &ResourceDescription, releases: Releases) -> Option<Written> {
+fn written(description: &ResourceDescription, releases: Releases) -> Option<WriteVersion> {
     let storage = description.storage.as_ref()?;
     let version = storage_version(description, releases.emulated, releases.compatible)?;
     if version == storage.version {
@@ -158,7 +170,7 @@ fn written(description: &ResourceDescription, releases: Releases) -> Option<Writ
     let api_version = binnacle_meta::GroupVersion::new(storage.group.clone(), version.clone())
         .with_kind(storage.kind.clone())
         .api_version();
-    Some(Written { version, api_version, message: MessageRef::Static(message), conversion })
+    Some(WriteVersion { version, api_version, message: MessageRef::Static(message), conversion })
 }
 
 fn conversion(group: &str, version: &str, kind: &str) -> Option<Conversion> {

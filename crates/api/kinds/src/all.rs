@@ -1,7 +1,7 @@
 //! All kinds with rules of their own, by group. Each group lists its kinds in its own module.
 
 use crate::{
-    Entry, Plain, Strategy, admissionregistration, apiextensions, apiregistration, apiserverinternal, apps,
+    DefaultStrategy, Entry, Strategy, admissionregistration, apiextensions, apiregistration, apiserverinternal, apps,
     autoscaling, batch, certificates, coordination, core, discovery, flowcontrol, networking, node, policy, rbac,
     resource, scheduling, storage, storagemigration,
 };
@@ -9,7 +9,7 @@ use crate::{
 /// Returns the strategy of a kind in the stored version; kinds without rules of their own get the plain one.
 pub fn strategy(group: &str, kind: &str) -> &'static dyn Strategy {
     let own = GROUPS.iter().find(|(name, _)| *name == group).map_or(&[][..], |(_, kinds)| kinds);
-    own.iter().find(|(name, _)| *name == kind).map_or(&Plain, |(_, strategy)| *strategy)
+    own.iter().find(|(name, _)| *name == kind).map_or(&DefaultStrategy, |(_, strategy)| *strategy)
 }
 
 /// One line per group; the core group is the empty string.

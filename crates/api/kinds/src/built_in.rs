@@ -1,7 +1,7 @@
 //! The built-in kinds, for other crates.
 
 use binnacle_schema::Message;
-use binnacle_scheme::{Conversion, Kinds, KnownKind};
+use binnacle_scheme::{Conversion, Kinds, RegisteredKind};
 
 use crate::{conversion, tables};
 
@@ -18,8 +18,8 @@ impl Kinds for BuiltInKinds {
         tables::message(definition)
     }
 
-    fn all(&self) -> Vec<KnownKind<'_>> {
-        let known = |kind: &'static tables::KindMessage| KnownKind {
+    fn all(&self) -> Vec<RegisteredKind<'_>> {
+        let known = |kind: &'static tables::KindMessage| RegisteredKind {
             group: kind.group,
             version: kind.version,
             kind: kind.kind,

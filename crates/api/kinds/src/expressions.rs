@@ -13,7 +13,7 @@ use binnacle_schema::Value;
 
 /// The variables and types that expressions of a policy or webhook may use besides the objects of the request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Uses {
+pub struct OptionalVariables {
     /// `params`
     pub params: bool,
     /// `authorizer`
@@ -25,7 +25,7 @@ pub struct Uses {
 /// Compiles the expressions of one policy or webhook configuration.
 #[derive(Debug, Default)]
 pub struct Compiler {
-    uses: Uses,
+    uses: OptionalVariables,
     /// The types of `variables.x`; `None` if the object cannot have variables.
     variables: Option<Variables>,
     /// Expressions of the stored object, which may use all features of this server.
@@ -39,7 +39,11 @@ impl Compiler {
         if let Some(old) = old {
             collect(old, &mut stored);
         }
-        Self { uses: Uses { params, ..Uses::default() }, variables: variables.then(Variables::default), stored }
+        Self {
+            uses: OptionalVariables { params, ..OptionalVariables::default() },
+            variables: variables.then(Variables::default),
+            stored,
+        }
     }
 
     /// Validates an expression: it must compile, with a result of one of these types. Errors show `value`.
@@ -48,7 +52,7 @@ impl Compiler {
         path: &dyn Location,
         value: &str,
         expression: &str,
-        uses: Uses,
+        uses: OptionalVariables,
         types: &[Type],
         errors: &mut FieldErrors,
     ) {
@@ -64,7 +68,7 @@ impl Compiler {
         path: &dyn Location,
         name: &str,
         expression: &str,
-        uses: Uses,
+        uses: OptionalVariables,
         errors: &mut FieldErrors,
     ) {
         let ty = match self.compile(expression, expression, uses, &[]) {
@@ -77,9 +81,15 @@ impl Compiler {
         self.variables.get_or_insert_default().insert(name, ty);
     }
 
-    fn compile(&self, value: &str, expression: &str, uses: Uses, types: &[Type]) -> Result<Program, String> {
+    fn compile(
+        &self,
+        value: &str,
+        expression: &str,
+        uses: OptionalVariables,
+        types: &[Type],
+    ) -> Result<Program, String> {
         let version = if self.stored.contains(value) { Version::STORED } else { Version::COMPATIBLE };
-        let uses = Uses { params: self.uses.params, ..uses };
+        let uses = OptionalVariables { params: self.uses.params, ..uses };
         let variables = self.variables.as_ref().map(|variables| variables.named_in(expression));
         compile(&admission(version, uses, variables.as_deref()), expression, types)
     }
@@ -119,11 +129,11 @@ fn is_part_of_identifier(byte: u8) -> bool {
 
 /// Returns the environment of admission expressions. Within one policy, all variables but `authorizer` have the same
 /// numbers with and without it.
-pub fn admission(version: Version, uses: Uses, variables: Option<&[(Text, DeclType)]>) -> Environment {
-    static KNOWN: OnceLock<Mutex<HashMap<(Version, Uses), Environment>>> = OnceLock::new();
+pub fn admission(version: Version, uses: OptionalVariables, variables: Option<&[(Text, DeclType)]>) -> Environment {
+    static KNOWN: OnceLock<Mutex<HashMap<(Version, OptionalVariables), Environment>>> = OnceLock::new();
     let mut known = KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
     let uses_authorizer = uses.authorizer;
-    let uses = Uses { authorizer: false, ..uses };
+    let uses = OptionalVariables { authorizer: false, ..uses };
     let mut env = known.entry((version, uses)).or_insert_with(|| of_admission(version, uses)).clone();
     drop(known);
     if let Some(variables) = variables {
@@ -228,7 +238,7 @@ fn collect(value: &Value, stored: &mut HashSet<String>) {
     }
 }
 
-fn of_admission(version: Version, uses: Uses) -> Environment {
+fn of_admission(version: Version, uses: OptionalVariables) -> Environment {
     let mut env = Environment::new(version)
         .with_variable("object", Type::Dyn)
         .with_variable("oldObject", Type::Dyn)
@@ -393,7 +403,7 @@ mod tests {
 
     fn check(expression: &str, types: &[Type], want: Option<&str>) {
         let mut compiler = Compiler::new(false, true, None);
-        let uses = Uses { authorizer: true, patch_types: true, ..Uses::default() };
+        let uses = OptionalVariables { authorizer: true, patch_types: true, ..OptionalVariables::default() };
         let mut errors = FieldErrors::new();
         compiler.variable(&FieldPath::root(), "replicas", "object.spec.replicas > 1 ? 2 : 3", uses, &mut errors);
         assert!(errors.is_empty());

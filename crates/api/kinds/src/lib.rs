@@ -42,7 +42,9 @@ mod workload;
 pub use all::strategy;
 pub use apiextensions::structural_violations;
 pub(crate) use binnacle_features::Features;
-pub(crate) use binnacle_scheme::{DeleteGrace, MetadataCheck, MetadataChecks, Plain, Strategy, StrategyContext};
+pub(crate) use binnacle_scheme::{
+    DefaultStrategy, DeleteGrace, MetadataCheck, MetadataChecks, Strategy, StrategyContext,
+};
 pub use built_in::BuiltInKinds;
 pub use certificates::is_invalid_ca_bundle;
 pub use conversion::{Convert, conversion};

@@ -13,9 +13,11 @@ pub(crate) fn group() -> GroupDescription {
             served_by_default: true,
             resources: shared![
                 cluster!(NAME, "v1", "selfsubjectreviews", "selfsubjectreview", "SelfSubjectReview")
-                    .unstored(Verbs::CREATE)
+                    .without_storage(Verbs::CREATE)
                     .since(28),
-                cluster!(NAME, "v1", "tokenreviews", "tokenreview", "TokenReview").unstored(Verbs::CREATE).since(6),
+                cluster!(NAME, "v1", "tokenreviews", "tokenreview", "TokenReview")
+                    .without_storage(Verbs::CREATE)
+                    .since(6),
             ],
         }],
     }

@@ -19,16 +19,16 @@ pub(crate) fn group() -> GroupDescription {
                     "localsubjectaccessreview",
                     "LocalSubjectAccessReview"
                 )
-                .unstored(Verbs::CREATE)
+                .without_storage(Verbs::CREATE)
                 .since(19),
                 cluster!(NAME, "v1", "selfsubjectaccessreviews", "selfsubjectaccessreview", "SelfSubjectAccessReview")
-                    .unstored(Verbs::CREATE)
+                    .without_storage(Verbs::CREATE)
                     .since(19),
                 cluster!(NAME, "v1", "selfsubjectrulesreviews", "selfsubjectrulesreview", "SelfSubjectRulesReview")
-                    .unstored(Verbs::CREATE)
+                    .without_storage(Verbs::CREATE)
                     .since(19),
                 cluster!(NAME, "v1", "subjectaccessreviews", "subjectaccessreview", "SubjectAccessReview")
-                    .unstored(Verbs::CREATE)
+                    .without_storage(Verbs::CREATE)
                     .since(6),
             ],
         }],

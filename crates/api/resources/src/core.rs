@@ -28,10 +28,10 @@ pub(crate) fn group() -> GroupDescription {
             priority: 1,
             served_by_default: true,
             resources: shared![
-                namespaced!(NAME, "v1", "bindings", "binding", "Binding").unstored(Verbs::CREATE).since(0),
+                namespaced!(NAME, "v1", "bindings", "binding", "Binding").without_storage(Verbs::CREATE).since(0),
                 cluster!(NAME, "v1", "componentstatuses", "componentstatus", "ComponentStatus")
                     .short(&["cs"])
-                    .unstored(Verbs::of(&[Verb::Get, Verb::List]))
+                    .without_storage(Verbs::of(&[Verb::Get, Verb::List]))
                     .deprecated(19),
                 namespaced!(NAME, "v1", "configmaps", "configmap", "ConfigMap").short(&["cm"]).since(2),
                 namespaced!(NAME, "v1", "endpoints", "endpoints", "Endpoints")

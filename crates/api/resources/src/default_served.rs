@@ -1,12 +1,12 @@
 //! The built-in resources that are served by default.
 
-use binnacle_scheme::Served;
+use binnacle_scheme::ServedResources;
 
 use crate::groups;
 
 /// Returns the resources that are served without `--runtime-config`; feature gates are ignored.
-pub fn default_served() -> Served {
-    Served::built_in(groups(), |version, resource| version.served_by_default.then(|| resource.clone()))
+pub fn default_served() -> ServedResources {
+    ServedResources::built_in(groups(), |version, resource| version.served_by_default.then(|| resource.clone()))
 }
 
 #[cfg(test)]
@@ -14,7 +14,7 @@ mod tests {
     use std::sync::Arc;
 
     use binnacle_meta::Text;
-    use binnacle_scheme::{CUSTOM_RESOURCE_PRIORITIES, Resources, Served, ServedVersion};
+    use binnacle_scheme::{CUSTOM_RESOURCE_PRIORITIES, Resources, ServedResources, ServedVersion};
 
     use super::*;
 
@@ -29,7 +29,7 @@ mod tests {
         }
     }
 
-    fn shown(served: &Served, group: &str) -> Vec<Text> {
+    fn shown(served: &ServedResources, group: &str) -> Vec<Text> {
         served.group(group).map(|group| group.versions.iter().map(|v| v.version.clone()).collect()).unwrap_or_default()
     }
 
@@ -63,7 +63,9 @@ mod tests {
         let served = default_served();
         assert!(served.group("storagemigration.k8s.io").is_none());
         assert!(served.version("resource.k8s.io", "v1beta1").is_none());
-        let all = Served::built_in(groups(), |_, resource| resource.feature_gate.is_none().then(|| resource.clone()));
+        let all = ServedResources::built_in(groups(), |_, resource| {
+            resource.feature_gate.is_none().then(|| resource.clone())
+        });
         assert!(all.group("storagemigration.k8s.io").is_none());
         assert!(all.version("scheduling.k8s.io", "v1alpha2").is_none());
         assert_eq!(shown(&all, "resource.k8s.io"), ["v1", "v1beta2", "v1beta1", "v1alpha3"]);

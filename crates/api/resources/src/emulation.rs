@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use binnacle_scheme::{GroupDescription, Release, ResourceDescription, VersionDescription};
 
-use crate::{Enabled, groups};
+use crate::{RuntimeConfig, groups};
 
 /// The options of emulating a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,11 @@ pub enum EmulationError {
 
 impl ServedResources {
     /// Determines the served resources. `gate` returns true if a feature gate is on.
-    pub fn new(enabled: &Enabled, emulation: Emulation, gate: impl Fn(&str) -> bool) -> Result<Self, EmulationError> {
+    pub fn new(
+        enabled: &RuntimeConfig,
+        emulation: Emulation,
+        gate: impl Fn(&str) -> bool,
+    ) -> Result<Self, EmulationError> {
         let mut served = Self::default();
         for group in groups() {
             served.add_group(group, enabled, emulation, &gate)?;
@@ -55,7 +59,7 @@ impl ServedResources {
     fn add_group(
         &mut self,
         group: &'static GroupDescription,
-        enabled: &Enabled,
+        enabled: &RuntimeConfig,
         emulation: Emulation,
         gate: impl Fn(&str) -> bool,
     ) -> Result<(), EmulationError> {
@@ -102,7 +106,7 @@ impl ServedResources {
 fn is_known(
     resource: &'static ResourceDescription,
     version: &'static VersionDescription,
-    enabled: &Enabled,
+    enabled: &RuntimeConfig,
     emulation: Emulation,
     served_below: bool,
     group: &'static GroupDescription,
@@ -148,7 +152,7 @@ mod tests {
     }
 
     fn served(config: &[&str], emulation: Emulation) -> Result<ServedResources, String> {
-        let enabled = Enabled::parse(config, |group, version| crate::find_version(group, version).is_some());
+        let enabled = RuntimeConfig::parse(config, |group, version| crate::find_version(group, version).is_some());
         ServedResources::new(&enabled.unwrap(), emulation, |_| true).map_err(|error| error.to_string())
     }
 

@@ -50,7 +50,7 @@ use binnacle_scheme::{GroupDescription, ResourceDescription, VersionDescription}
 
 pub use default_served::default_served;
 pub use emulation::{Emulation, EmulationError, ServedResources};
-pub use runtime_config::{Enabled, EnabledError};
+pub use runtime_config::{RuntimeConfig, RuntimeConfigError};
 pub use storage_version::{announced, storage_version};
 
 /// Returns all built-in groups, in the order of discovery.

@@ -10,7 +10,7 @@ const ALL: &str = "api/all";
 
 /// The settings of `--runtime-config`, from the most general to the most specific.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Enabled {
+pub struct RuntimeConfig {
     stages: Vec<(Stages, bool)>,
     /// The settings of versions, by group and version.
     versions: BTreeMap<(String, String), bool>,
@@ -20,7 +20,7 @@ pub struct Enabled {
 
 /// An error in `--runtime-config`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EnabledError {
+pub enum RuntimeConfigError {
     #[error("invalid runtime-config with only api/all=false")]
     Nothing,
     #[error("runtime-config invalid key {0}")]
@@ -46,17 +46,17 @@ enum Stages {
     Alpha,
 }
 
-// === impl Enabled ===
+// === impl RuntimeConfig ===
 
-impl Enabled {
+impl RuntimeConfig {
     /// Parses the values of the flag: `api/beta=true,apps/v1/deployments=false`. `registered` returns true if the
     /// release has a version of a group, served or not.
-    pub fn parse(values: &[&str], registered: impl Fn(&str, &str) -> bool) -> Result<Self, EnabledError> {
+    pub fn parse(values: &[&str], registered: impl Fn(&str, &str) -> bool) -> Result<Self, RuntimeConfigError> {
         let pairs = values.iter().flat_map(|value| value.split(',')).filter(|pair| !pair.is_empty());
         let given: BTreeMap<&str, &str> =
             pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).map(trimmed).filter_map(core).collect();
         if given.len() == 1 && given.get(ALL) == Some(&"false") {
-            return Err(EnabledError::Nothing);
+            return Err(RuntimeConfigError::Nothing);
         }
         known_groups(&given)?;
         let mut enabled = Self::default();
@@ -67,7 +67,7 @@ impl Enabled {
                 None => {}
                 Some(&"true") => enabled.stages.push((stages, true)),
                 Some(&"false") => enabled.stages.push((stages, false)),
-                Some(other) => return Err(EnabledError::StageValue(key.to_owned(), (*other).to_owned())),
+                Some(other) => return Err(RuntimeConfigError::StageValue(key.to_owned(), (*other).to_owned())),
             }
         }
         for (key, value) in given.iter().filter(|(key, _)| !is_stages(key)) {
@@ -76,18 +76,23 @@ impl Enabled {
         Ok(enabled)
     }
 
-    fn set(&mut self, key: &str, value: &str, registered: impl Fn(&str, &str) -> bool) -> Result<(), EnabledError> {
+    fn set(
+        &mut self,
+        key: &str,
+        value: &str,
+        registered: impl Fn(&str, &str) -> bool,
+    ) -> Result<(), RuntimeConfigError> {
         let tokens: Vec<&str> = key.split('/').collect();
         let [group, version, ..] = tokens[..] else { return Ok(()) };
         if !registered(group, version) {
             let slash = if group.is_empty() { "" } else { "/" };
-            return Err(EnabledError::Version(format!("{group}{slash}{version}")));
+            return Err(RuntimeConfigError::Version(format!("{group}{slash}{version}")));
         }
-        let on = go_bool(value).ok_or_else(|| EnabledError::Value(key.to_owned(), value.to_owned()))?;
+        let on = go_bool(value).ok_or_else(|| RuntimeConfigError::Value(key.to_owned(), value.to_owned()))?;
         match tokens.get(2) {
             None => drop(self.versions.insert((group.to_owned(), version.to_owned()), on)),
             Some(plural) if plural.to_lowercase() != **plural => {
-                return Err(EnabledError::Case(key.to_owned(), (*plural).to_owned()));
+                return Err(RuntimeConfigError::Case(key.to_owned(), (*plural).to_owned()));
             }
             Some(plural) => {
                 self.resources.insert((group.to_owned(), version.to_owned(), (*plural).to_owned()), on);
@@ -147,19 +152,19 @@ fn is_stages(key: &str) -> bool {
     matches!(key, ALL | "api/ga" | "api/beta" | "api/alpha")
 }
 
-fn known_groups(given: &BTreeMap<&str, &str>) -> Result<(), EnabledError> {
+fn known_groups(given: &BTreeMap<&str, &str>) -> Result<(), RuntimeConfigError> {
     let mut unknown = Vec::new();
     for key in given.keys().filter(|key| !is_stages(key)) {
         let tokens: Vec<&str> = key.split('/').collect();
         let ([group, version] | [group, version, _]) = tokens[..] else {
-            return Err(EnabledError::Key((*key).to_owned()));
+            return Err(RuntimeConfigError::Key((*key).to_owned()));
         };
         let name = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
         if !groups().iter().any(|known| known.name == group) && !unknown.contains(&name) {
             unknown.push(name);
         }
     }
-    if unknown.is_empty() { Ok(()) } else { Err(EnabledError::Groups(unknown.join(","))) }
+    if unknown.is_empty() { Ok(()) } else { Err(RuntimeConfigError::Groups(unknown.join(","))) }
 }
 
 /// Parses a bool like Go's `strconv.ParseBool`; a key without a value is true.
@@ -188,12 +193,12 @@ impl Stages {
 mod tests {
     use super::*;
 
-    fn parse(values: &[&str]) -> Result<Enabled, String> {
-        Enabled::parse(values, |group, version| crate::find_version(group, version).is_some())
+    fn parse(values: &[&str]) -> Result<RuntimeConfig, String> {
+        RuntimeConfig::parse(values, |group, version| crate::find_version(group, version).is_some())
             .map_err(|e| e.to_string())
     }
 
-    fn serves(enabled: &Enabled, group: &str, version: &str, plural: &str) -> bool {
+    fn serves(enabled: &RuntimeConfig, group: &str, version: &str, plural: &str) -> bool {
         let described = crate::find_version(group, version).expect("a version");
         enabled.serves(described, described.resource(plural).expect("a resource"))
     }

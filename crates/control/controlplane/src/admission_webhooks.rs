@@ -30,7 +30,12 @@ impl EventHandler for WebhookHandler {
 
 /// Starts the informer of one kind of webhook configurations; it ends with the shutdown signal. If the group is not
 /// served (`--runtime-config`), there are no webhooks.
-pub fn follow_webhooks(webhooks: &Arc<Webhooks>, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
+pub fn start_webhook_informers(
+    webhooks: &Arc<Webhooks>,
+    resources: &Catalog,
+    tasks: &mut JoinSet<()>,
+    shutdown: &Shutdown,
+) {
     let plural = webhooks.kind().plural();
     let Some(resource) = resources.find(GROUP, "v1", plural) else {
         tracing::warn!("{GROUP}/v1 is not served: there are no {plural}");

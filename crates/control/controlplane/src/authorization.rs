@@ -3,5 +3,5 @@
 mod nodes;
 mod roles;
 
-pub use nodes::{follow_nodes, node_features, node_rules};
-pub use roles::RolesFeed;
+pub use nodes::{node_features, node_rules, start_node_graph_informers};
+pub use roles::RbacInformers;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_authn::service_account::{BoundKind, BoundObjects, LegacySecret, ObjectState};
-use binnacle_authn::{AuthnError, BootstrapSecret, BootstrapSecrets, Recent};
+use binnacle_authn::{AuthnError, BootstrapSecret, BootstrapSecrets, RecentCache};
 use binnacle_meta::{Status, StatusReason, Time};
 use binnacle_patch::apply::track_update;
 use binnacle_registry::{Catalog, Context, MANAGER, Match, Resource, UpdateOptions, object};
@@ -23,13 +23,13 @@ const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 pub struct CachedObjects {
     resources: Catalog,
     /// The states of objects by revision, at which they never change.
-    states: Mutex<Recent<(BoundKind, Revision), Arc<ObjectState>>>,
+    states: Mutex<RecentCache<(BoundKind, Revision), Arc<ObjectState>>>,
 }
 
 impl CachedObjects {
     /// Creates a reader of the watch caches of these resources.
     pub fn new(resources: Catalog) -> Self {
-        Self { resources, states: Mutex::new(Recent::new(MAX_CACHED_STATES)) }
+        Self { resources, states: Mutex::new(RecentCache::new(MAX_CACHED_STATES)) }
     }
 
     fn resource(&self, kind: BoundKind) -> Result<Arc<Resource>, Status> {

@@ -7,7 +7,7 @@ mod informers;
 mod producer;
 
 pub(crate) use dangling::maintain_conditions;
-pub use informers::follow_flow_control;
+pub use informers::start_flow_control_informers;
 pub(crate) use producer::ensure;
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
@@ -19,15 +19,15 @@ const LEVELS: &str = "prioritylevelconfigurations";
 mod tests {
     use binnacle_registry::{Catalog, Context, DeleteOptions};
     use binnacle_schema::{Value, value};
-    use binnacle_test_cluster::{Running, objects, until};
+    use binnacle_test_cluster::{RunningControllers, objects, until};
 
     use super::*;
     use crate::{Config, ControlPlane};
 
-    async fn start_control_plane() -> (Catalog, Running) {
+    async fn start_control_plane() -> (Catalog, RunningControllers) {
         let resources = binnacle_test_cluster::resources();
         let plane = ControlPlane::new(resources.clone(), Config::default());
-        let running = Running::start([vec![plane.namespaces()], plane.controllers()]).await;
+        let running = RunningControllers::start([vec![plane.namespaces()], plane.controllers()]).await;
         (resources, running)
     }
 

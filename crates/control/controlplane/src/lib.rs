@@ -22,13 +22,13 @@ mod storage_versions;
 mod system_namespaces;
 mod trust;
 
-pub use admission_webhooks::follow_webhooks;
-pub use authorization::{RolesFeed, follow_nodes, node_features, node_rules};
+pub use admission_webhooks::start_webhook_informers;
+pub use authorization::{RbacInformers, node_features, node_rules, start_node_graph_informers};
 pub use bound_objects::CachedObjects;
 pub use config::{Config, EndpointReconciler, Leadership, default_advertise_address};
-pub use flowcontrol::follow_flow_control;
+pub use flowcontrol::start_flow_control_informers;
 pub use identity_lease::identity_lease_name;
 pub use plane::ControlPlane;
-pub use policies::follow_policies;
+pub use policies::start_policy_informers;
 pub use storage_versions::StorageVersions;
 pub use trust::{RequestHeader, Trust};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_admission_policies::{OtherServers, Policies, PolicyResource};
+use binnacle_admission_policies::{Policies, PolicyResource, RemoteKinds};
 use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
 use binnacle_schema::Value;
@@ -35,10 +35,10 @@ impl EventHandler for PolicyHandler {
 
 /// Starts the informers of the four resources; they end with the shutdown signal. A resource that is not served has no
 /// objects. `others` provide the schemas of kinds that this server does not serve itself.
-pub fn follow_policies(
+pub fn start_policy_informers(
     policies: &Arc<Policies>,
     resources: &Catalog,
-    others: &Arc<dyn OtherServers>,
+    others: &Arc<dyn RemoteKinds>,
     tasks: &mut JoinSet<()>,
     shutdown: &Shutdown,
 ) {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_admission_policies::{ExpressionWarning, OtherServers, expression_warnings};
+use binnacle_admission_policies::{ExpressionWarning, RemoteKinds, expression_warnings};
 use binnacle_fields::FieldRef;
 use binnacle_fields::admissionregistration::v1::{
     ValidatingAdmissionPolicy as Policy, ValidatingAdmissionPolicyStatus as PolicyStatus,
@@ -30,7 +30,7 @@ const MANAGER: &str = "validatingadmissionpolicy-status";
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Watches the policies until the task is aborted.
-pub(crate) async fn run(resources: Catalog, policies: Arc<Resource>, others: Arc<dyn OtherServers>) {
+pub(crate) async fn run(resources: Catalog, policies: Arc<Resource>, others: Arc<dyn RemoteKinds>) {
     let mut changes = ChangeWatcher::all(&policies);
     // Policies without a current status, and the time at which this server writes one.
     let mut due: HashMap<Text, Instant> = HashMap::new();
@@ -86,7 +86,7 @@ async fn enqueue(resources: &Catalog, changed: Changes, due: &mut HashMap<Text, 
 /// Writes the status of policies that are due.
 async fn write_due(
     resources: &Catalog,
-    others: &dyn OtherServers,
+    others: &dyn RemoteKinds,
     due: &mut HashMap<Text, Instant>,
 ) -> Result<(), Status> {
     let objects = Objects::new(resources, GROUP, "v1", PLURAL)?;

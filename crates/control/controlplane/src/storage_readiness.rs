@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use binnacle_meta::{GroupResource, Status};
-use binnacle_registry::Collection;
+use binnacle_registry::ResourceStore;
 use binnacle_watchcache::{Cache, CacheError};
 use futures::future::join_all;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -42,7 +42,7 @@ pub(crate) async fn ensure(ctx: &ControllerContext) -> Result<(), Status> {
 
 /// Returns false for objects that a webhook converts, since the webhook itself may depend on this server. The first
 /// request fills such a cache.
-fn is_waited_for(collection: &Collection) -> bool {
+fn is_waited_for(collection: &ResourceStore) -> bool {
     let converter = collection.kind.custom.as_ref().and_then(|custom| custom.converter());
     collection.cached && converter.is_none()
 }

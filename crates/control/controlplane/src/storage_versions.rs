@@ -20,7 +20,7 @@ use binnacle_meta::{GroupResource, Status, StatusReason, Text};
 use binnacle_registry::rfc3339;
 use binnacle_request::{RequestInfo, User};
 use binnacle_schema::{Value, value};
-use binnacle_scheme::{Resources, Served};
+use binnacle_scheme::{Resources, ServedResources};
 use parking_lot::Mutex;
 
 use crate::context::ControllerContext;
@@ -61,7 +61,7 @@ pub(crate) fn is_on(features: &Features) -> bool {
 
 impl StorageVersions {
     /// Creates the state in which no served resource is published.
-    pub(crate) fn of(features: &Features, served: &Served) -> Self {
+    pub(crate) fn of(features: &Features, served: &ServedResources) -> Self {
         let versions = Self::default();
         match is_on(features) {
             true => {
@@ -208,7 +208,7 @@ fn encoding(server: &Value) -> &str {
 
 /// Returns the entries of all stored built-in resources, sorted by group and name. Resources that several groups serve
 /// from the same keys have one entry.
-fn entries(served: &Served) -> Vec<ResourceEntry> {
+fn entries(served: &ServedResources) -> Vec<ResourceEntry> {
     let mut by_prefix: BTreeMap<Text, Vec<(GroupResource, Text, String)>> = BTreeMap::new();
     for group in served.groups() {
         for version in &group.versions {

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use binnacle_metrics::{HistogramVec, Registry, families, keep};
+use binnacle_metrics::{HistogramVec, Registry, families, register_family};
 use binnacle_registry::Catalog;
 use binnacle_watchcache::Interest;
 use futures::FutureExt;
@@ -80,7 +80,10 @@ impl Scope {
 impl AllocatorMetrics {
     /// Registers the families; fails if the registry already has their names.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        Ok(Self { addresses: keep(registry, AddressCollector::new()?)?, families: Families::register(registry)? })
+        Ok(Self {
+            addresses: register_family(registry, AddressCollector::new()?)?,
+            families: Families::register(registry)?,
+        })
     }
 
     /// Sets the resources whose cached addresses are counted.

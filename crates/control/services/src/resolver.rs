@@ -17,7 +17,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 use binnacle_store::Revision;
 use binnacle_watchcache::Watcher;
-use binnacle_webhook::{Itself, ServiceResolver};
+use binnacle_webhook::{Loopback, ServiceResolver};
 use parking_lot::Mutex;
 
 /// The maximum number of endpoint changes taken from a watch at once.
@@ -41,7 +41,7 @@ pub struct ServiceAddresses {
     /// The address of this server, for the service `kubernetes`.
     own: Option<SocketAddr>,
     /// The client identity for calls of this server to itself.
-    itself: Option<Itself>,
+    itself: Option<Loopback>,
     egress: Egress,
     known: Mutex<HashMap<(Text, Text), Arc<CachedService>>>,
 }
@@ -91,13 +91,13 @@ impl ServiceAddresses {
 
     /// Sets the egress of connections.
     #[must_use]
-    pub fn leaving_by(self, egress: Egress) -> Self {
+    pub fn with_egress(self, egress: Egress) -> Self {
         Self { egress, ..self }
     }
 
     /// Sets the client identity for webhook calls to this server itself.
     #[must_use]
-    pub fn calling_itself(self, itself: Itself) -> Self {
+    pub fn with_own_identity(self, itself: Loopback) -> Self {
         Self { itself: Some(itself), ..self }
     }
 
@@ -150,7 +150,7 @@ impl ServiceResolver for ServiceAddresses {
         Box::pin(self.find(namespace, name, port))
     }
 
-    fn itself(&self, namespace: &str, name: &str, port: u16) -> Option<Itself> {
+    fn loopback(&self, namespace: &str, name: &str, port: u16) -> Option<Loopback> {
         self.own(namespace, name, port).and(self.itself.clone())
     }
 

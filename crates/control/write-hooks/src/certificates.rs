@@ -18,17 +18,17 @@ use binnacle_schema::{Object, Value};
 pub use durations::CertificateDurations;
 
 /// Hooks that require the verb `sign` for the signer to change a PodCertificateRequest's status (KEP-4317).
-pub struct SignersOfPodCertificates {
+pub struct PodCertificateSignerHooks {
     authorizer: Arc<dyn Authorizer>,
 }
 
-impl SignersOfPodCertificates {
+impl PodCertificateSignerHooks {
     pub fn new(authorizer: &Arc<dyn Authorizer>) -> Self {
         Self { authorizer: authorizer.clone() }
     }
 }
 
-impl Hooks for SignersOfPodCertificates {
+impl Hooks for PodCertificateSignerHooks {
     fn review<'a>(&'a self, review: Review<'a>, found: FieldErrors) -> BoxFuture<'a, FieldErrors> {
         Box::pin(async move {
             let Some(old) = review.old.filter(|_| review.subresource == "status" && found.is_empty()) else {
@@ -54,17 +54,17 @@ impl Hooks for SignersOfPodCertificates {
 /// Hooks that write the requester to `spec.username`, `uid`, `groups` and `extra` of CertificateSigningRequests, and
 /// count whether signers honor the requested durations.
 #[derive(Clone, Debug)]
-pub struct RequesterOfCertificates {
+pub struct CertificateRequesterHooks {
     durations: CertificateDurations,
 }
 
-impl RequesterOfCertificates {
+impl CertificateRequesterHooks {
     pub fn new(durations: CertificateDurations) -> Self {
         Self { durations }
     }
 }
 
-impl Hooks for RequesterOfCertificates {
+impl Hooks for CertificateRequesterHooks {
     fn begin_create<'a>(&'a self, context: &'a Context, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
         let user = &context.user;
         let mut spec = FieldMut::<Csr>::root(object).into_entry(Csr::SPEC);

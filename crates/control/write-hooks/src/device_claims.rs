@@ -29,14 +29,14 @@ const ADMIN_LABEL: &str = "resource.kubernetes.io/admin-access";
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 
 /// The checks for claims and for their templates.
-pub struct DeviceClaims {
+pub struct DeviceClaimHooks {
     resources: Catalog,
     authorizer: Arc<dyn Authorizer>,
     /// Returns the spec of a claim or of a template's claims.
     spec: fn(&Value) -> FieldRef<'static, '_, ResourceClaimSpec>,
 }
 
-impl DeviceClaims {
+impl DeviceClaimHooks {
     /// Creates the checks of claims.
     pub fn new(resources: &Catalog, authorizer: &Arc<dyn Authorizer>) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl DeviceClaims {
     }
 }
 
-impl Hooks for DeviceClaims {
+impl Hooks for DeviceClaimHooks {
     fn review<'a>(&'a self, review: Review<'a>, found: FieldErrors) -> BoxFuture<'a, FieldErrors> {
         Box::pin(async move {
             let mut errors = match (review.old, review.subresource) {
@@ -73,7 +73,7 @@ impl Hooks for DeviceClaims {
     }
 }
 
-impl DeviceClaims {
+impl DeviceClaimHooks {
     async fn admin_request(&self, review: &Review<'_>) -> FieldErrors {
         let spec = (self.spec)(review.object);
         let requests_admin_access = |request: FieldRef<DeviceRequest>| {

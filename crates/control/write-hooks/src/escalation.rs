@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
-use binnacle_authz::{Attributes, Authorizer, Escalation, NoRole, RbacKind, RoleRef, Rule, confirm_no_escalation};
-use binnacle_controlplane::RolesFeed;
+use binnacle_authz::{
+    Attributes, Authorizer, Escalation, RbacKind, RoleRef, Rule, UnresolvedRole, confirm_no_escalation,
+};
+use binnacle_controlplane::RbacInformers;
 use binnacle_fields::FieldRef;
 use binnacle_fields::rbac::v1::{AggregationRule, ClusterRole, ClusterRoleBinding, RoleRef as RoleRefFields};
 use binnacle_meta::{GroupResource, Status};
@@ -19,7 +21,7 @@ const AGGREGATION: &str = "must have cluster-admin privileges to use the aggrega
 /// The hooks of one of the four kinds.
 pub(crate) struct EscalationHooks {
     kind: RbacKind,
-    feed: Arc<RolesFeed>,
+    feed: Arc<RbacInformers>,
     authorizer: Arc<dyn Authorizer>,
 }
 
@@ -27,7 +29,10 @@ pub(crate) struct EscalationHooks {
 type KindName = (&'static str, &'static str);
 
 /// Returns the hooks by group and kind.
-pub fn escalation_hooks(feed: &Arc<RolesFeed>, authorizer: &Arc<dyn Authorizer>) -> [(KindName, Arc<dyn Hooks>); 4] {
+pub fn escalation_hooks(
+    feed: &Arc<RbacInformers>,
+    authorizer: &Arc<dyn Authorizer>,
+) -> [(KindName, Arc<dyn Hooks>); 4] {
     let hooks = |kind| -> Arc<dyn Hooks> {
         Arc::new(EscalationHooks { kind, feed: feed.clone(), authorizer: authorizer.clone() })
     };
@@ -73,7 +78,7 @@ impl EscalationHooks {
         if self.is_allowed(context, "escalate", self.kind.plural(), &context.name, &context.namespace).await {
             return Ok(());
         }
-        if old.is_some_and(|old| object::only_for_the_garbage_collector(object, old)) {
+        if old.is_some_and(|old| object::changes_only_garbage_collector_fields(object, old)) {
             return Ok(());
         }
         let name = object::name(object);
@@ -93,7 +98,7 @@ impl EscalationHooks {
     }
 
     async fn binding(&self, context: &Context, object: &Value, old: Option<&Value>) -> Result<(), Status> {
-        if old.is_some_and(|old| object::only_for_the_garbage_collector(object, old)) {
+        if old.is_some_and(|old| object::changes_only_garbage_collector_fields(object, old)) {
             return Ok(());
         }
         // RoleBindings have the same field.
@@ -119,8 +124,8 @@ impl EscalationHooks {
         }
         let rules = self.feed.index().role_rules(role, namespace).map_err(|why| match why {
             // As in kube-apiserver, the error names the resource of the request instead of that of the missing role.
-            NoRole::Missing { name, .. } => Status::not_found(&self.resource(), &name),
-            NoRole::Unsupported(_) | NoRole::More(_) => Status::unknown(500, &why.to_string()),
+            UnresolvedRole::Missing { name, .. } => Status::not_found(&self.resource(), &name),
+            UnresolvedRole::Unsupported(_) | UnresolvedRole::More(_) => Status::unknown(500, &why.to_string()),
         })?;
         self.check_held(context, object::name(object), &rules)
     }
@@ -156,9 +161,9 @@ impl EscalationHooks {
 
     fn compare(&self, context: &Context, granted: &[Rule]) -> Result<(), Escalation> {
         let (held, unknown) = self.feed.index().roles_of(&context.user, &context.namespace);
-        let message = |why: &NoRole| match why {
-            NoRole::Missing { name, .. } => Status::not_found(&self.resource(), name).message().to_owned(),
-            NoRole::Unsupported(_) | NoRole::More(_) => why.to_string(),
+        let message = |why: &UnresolvedRole| match why {
+            UnresolvedRole::Missing { name, .. } => Status::not_found(&self.resource(), name).message().to_owned(),
+            UnresolvedRole::Unsupported(_) | UnresolvedRole::More(_) => why.to_string(),
         };
         let unknown: Vec<String> = unknown.iter().map(message).collect();
         confirm_no_escalation(&context.user, &held, &unknown, granted)

@@ -9,7 +9,7 @@ mod device_claims;
 mod escalation;
 mod policy_params;
 
-pub use certificates::{CertificateDurations, RequesterOfCertificates, SignersOfPodCertificates};
-pub use device_claims::DeviceClaims;
+pub use certificates::{CertificateDurations, CertificateRequesterHooks, PodCertificateSignerHooks};
+pub use device_claims::DeviceClaimHooks;
 pub use escalation::escalation_hooks;
 pub use policy_params::policy_hooks;

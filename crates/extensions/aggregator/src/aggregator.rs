@@ -19,7 +19,7 @@ use binnacle_fields::FieldRef;
 use binnacle_fields::apiregistration::v1::{APIService, APIServiceSpec};
 use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_meta::{Status, Text};
-use binnacle_openapi::Others;
+use binnacle_openapi::RemoteDocuments;
 use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
 use binnacle_schema::Value;
@@ -126,7 +126,7 @@ impl Aggregator {
     }
 
     /// Returns the OpenAPI documents of remote servers.
-    pub fn openapi(&self) -> Arc<Others> {
+    pub fn openapi(&self) -> Arc<RemoteDocuments> {
         self.0.specs.others()
     }
 
@@ -146,7 +146,7 @@ impl Aggregator {
 
     /// Watches all APIServices until the shutdown signal. The returned hooks complete when requests can be forwarded,
     /// and when discovery has the resources of every server.
-    pub fn follow(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) -> Result<Vec<PostStartHook>, Status> {
+    pub fn start(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) -> Result<Vec<PostStartHook>, Status> {
         let resource = self.0.catalog.require("apiregistration.k8s.io", "v1", "apiservices")?;
         let informer = Informer::new(resource, self.clone());
         let mut hooks = Vec::new();

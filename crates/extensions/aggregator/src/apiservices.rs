@@ -61,7 +61,7 @@ mod tests {
     use binnacle_registry::{Context, DeleteOptions};
     use binnacle_request::BoxFuture;
     use binnacle_schema::{Value, value};
-    use binnacle_test_cluster::{Running, objects, resources, until, until_gone};
+    use binnacle_test_cluster::{RunningControllers, objects, resources, until, until_gone};
 
     use super::*;
 
@@ -79,11 +79,11 @@ mod tests {
         resources: &Catalog,
         registrations: Registrations,
         servers: Option<Arc<dyn AggregatedServers>>,
-    ) -> Running {
+    ) -> RunningControllers {
         let (resources, queues) = (resources.clone(), Queues::default());
         let options = ApiServiceOptions { resources, registrations, servers, metrics: None, queues };
         let controllers = api_service_controllers(options);
-        Running::start([vec![controllers.registration, controllers.availability]]).await
+        RunningControllers::start([vec![controllers.registration, controllers.availability]]).await
     }
 
     fn condition(object: &Value) -> (&str, &str, &str) {

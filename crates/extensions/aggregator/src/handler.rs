@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_endpoints::discovery_response;
-use binnacle_request::{BoxFuture, Link, Request, RequestInfo, Response};
+use binnacle_request::{BoxFuture, Handler, Request, RequestInfo, Response};
 
 use crate::aggregator::Aggregator;
 use crate::remote::Remote;
@@ -59,10 +59,10 @@ impl Aggregator {
     }
 }
 
-impl Link for Aggregator {
+impl Handler for Aggregator {
     /// Returns true for group versions and OpenAPI documents of remote servers, and for the discovery documents of
     /// groups.
-    fn claims(&self, info: &RequestInfo) -> bool {
+    fn matches(&self, info: &RequestInfo) -> bool {
         match PathSubject::of(&info.path) {
             PathSubject::Groups => true,
             PathSubject::Group(group) => self.0.registry.load().has_group(group),

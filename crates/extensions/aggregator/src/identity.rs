@@ -15,7 +15,7 @@ const IMPERSONATE: &str = "impersonate-";
 /// that `Connection` names are removed before, so that it cannot remove the new ones later. The error is Go's message
 /// for a name or value that is invalid in a header.
 pub(crate) fn set(headers: &mut HeaderMap, user: &User) -> Result<(), String> {
-    binnacle_streams::settle_connection(headers);
+    binnacle_streams::strip_connection_headers(headers);
     let theirs: Vec<HeaderName> = headers.keys().filter(|name| is_identity(name.as_str())).cloned().collect();
     for name in theirs {
         headers.remove(name);

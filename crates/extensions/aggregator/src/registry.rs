@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use binnacle_discovery::ListedGroup;
 use binnacle_meta::{Text, compare_kube_versions};
-use binnacle_scheme::{Resources, Served};
+use binnacle_scheme::{Resources, ServedResources};
 
 use crate::remote::Remote;
 
@@ -70,7 +70,7 @@ impl Registry {
 
     /// Returns the groups of all APIServices in the order of `/apis`. A version that this server has just started to
     /// serve is included, since its APIService is about to be created.
-    pub(crate) fn listed_groups(&self, served: &Served) -> Vec<ListedGroup> {
+    pub(crate) fn listed_groups(&self, served: &ServedResources) -> Vec<ListedGroup> {
         let name_of = |version: &str, group: &str| Text::from(format!("{version}.{group}"));
         let mut all: Vec<(Text, ListedVersion)> = Vec::with_capacity(self.by_name.len());
         for (name, entry) in &self.by_name {
@@ -167,7 +167,7 @@ mod tests {
             ],
             true,
         );
-        let listed_groups = registry.listed_groups(&Served::default());
+        let listed_groups = registry.listed_groups(&ServedResources::default());
         let shown: Vec<String> =
             listed_groups.iter().map(|group| format!("{} {}", group.name, group.versions.join(","))).collect();
         assert_eq!(shown, ["c.test v2,v1,v1beta1", "b.test v1", "a.test v2"]);

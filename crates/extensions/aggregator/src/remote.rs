@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use binnacle_client::{CertificateMetrics, Pool, Verification, Way, client_config};
+use binnacle_client::{CertificateMetrics, ConnectionOptions, Pool, Verification, client_config};
 use binnacle_fields::FieldRef;
 use binnacle_fields::apiregistration::v1::{
     APIService, APIServiceCondition, APIServiceSpec, APIServiceStatus, ServiceReference,
@@ -47,13 +47,13 @@ impl Connections {
         server_name: &str,
         identity: Option<Arc<dyn ResolvesClientCert>>,
         certificates: Option<CertificateMetrics>,
-        way: Way,
+        connection: ConnectionOptions,
     ) -> Result<Self, String> {
         let config = || client_config(verification()?, identity.clone()).map_err(|error| format!("tls: {error}"));
         let mut tls = ClientConfig::clone(&*config()?);
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let server_name = server_name.to_owned();
-        let pool = Pool::counting(Arc::new(tls), server_name.clone(), certificates, way);
+        let pool = Pool::counting(Arc::new(tls), server_name.clone(), certificates, connection);
         Ok(Self { pool, upgrade_tls: config()?, server_name })
     }
 }
@@ -123,8 +123,8 @@ impl Remotes {
         verification: impl Fn() -> Result<Verification, String>,
         trust: &Trust,
     ) -> Result<Connections, String> {
-        let way = Way { dialer: self.resolver.dialer(true), ..Way::default() };
-        Connections::new(verification, &trust.server_name, self.identity.clone(), self.certificates.clone(), way)
+        let connection = ConnectionOptions { dialer: self.resolver.dialer(true), ..ConnectionOptions::default() };
+        Connections::new(verification, &trust.server_name, self.identity.clone(), self.certificates.clone(), connection)
     }
 
     fn connections(&self, trust: Trust) -> Result<Arc<Connections>, String> {

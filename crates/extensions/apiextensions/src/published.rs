@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use binnacle_meta::{GroupVersionKind, Text};
 use binnacle_schema::Value;
-use binnacle_scheme::{OpenApiVersion, Published};
-use binnacle_structural::openapi::{self, Form};
+use binnacle_scheme::{OpenApiDefinitions, OpenApiVersion};
+use binnacle_structural::openapi::{self, SpecVersion};
 
 use crate::definition::{Definition, Version};
 use crate::schemas::LazySchema;
@@ -35,9 +35,9 @@ impl PublishedVersion {
         }
     }
 
-    fn with_published<T>(&self, schema: Option<&Value>, build: impl FnOnce(openapi::Published<'_>) -> T) -> T {
+    fn with_published<T>(&self, schema: Option<&Value>, build: impl FnOnce(openapi::CrdVersion<'_>) -> T) -> T {
         let selectable = self.selectable.iter().map(|path| path.strip_prefix('.').unwrap_or(path));
-        build(openapi::Published {
+        build(openapi::CrdVersion {
             kind: &self.kind,
             schema,
             preserve_unknown: self.preserve_unknown,
@@ -52,7 +52,7 @@ impl fmt::Debug for PublishedVersion {
     }
 }
 
-impl Published for PublishedVersion {
+impl OpenApiDefinitions for PublishedVersion {
     fn object(&self, version: OpenApiVersion) -> Value {
         let schema = self.schema.tree();
         self.with_published(schema.as_ref(), |published| published.definition(form(version)))
@@ -63,9 +63,9 @@ impl Published for PublishedVersion {
     }
 }
 
-fn form(version: OpenApiVersion) -> Form {
+fn form(version: OpenApiVersion) -> SpecVersion {
     match version {
-        OpenApiVersion::V2 => Form::V2,
-        OpenApiVersion::V3 => Form::V3,
+        OpenApiVersion::V2 => SpecVersion::V2,
+        OpenApiVersion::V3 => SpecVersion::V3,
     }
 }

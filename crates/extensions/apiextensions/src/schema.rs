@@ -5,9 +5,9 @@ use std::sync::Arc;
 use binnacle_meta::Text;
 use binnacle_schema::Value;
 use binnacle_scheme::{
-    Converter, CustomConversion, CustomDefaults, CustomPruning, CustomSource, CustomVersion, Pruned,
+    Converter, CustomConversion, CustomDefaults, CustomPruning, CustomSource, CustomVersion, PruneResult,
 };
-use binnacle_structural::resource::{Of, Reading, ResourceSchema};
+use binnacle_structural::resource::{CoercionOptions, DeclaredType, ResourceSchema};
 
 use crate::schemas::LazySchema;
 
@@ -27,8 +27,8 @@ pub(crate) struct VersionSchema {
 }
 
 impl VersionSchema {
-    fn reading(&self, from_store: bool) -> Reading {
-        Reading { preserve_unknown: self.preserve_unknown, from_store, ..Reading::default() }
+    fn reading(&self, from_store: bool) -> CoercionOptions {
+        CoercionOptions { preserve_unknown: self.preserve_unknown, from_store, ..CoercionOptions::default() }
     }
 
     fn of(&self, api_version: &str) -> Result<&ResourceSchema, String> {
@@ -64,25 +64,29 @@ impl CustomVersion for VersionSchema {
 }
 
 impl CustomPruning for VersionSchema {
-    fn prune(&self, object: &mut Value, source: CustomSource) -> Result<Pruned, String> {
+    fn prune(&self, object: &mut Value, source: CustomSource) -> Result<PruneResult, String> {
         let reading = self.reading(source == CustomSource::Server);
         let (schema, reading) = match source {
             CustomSource::Request { report_unknown } => {
-                let reading = Reading { tell_unknown: report_unknown, ..reading };
+                let reading = CoercionOptions { report_unknown: report_unknown, ..reading };
                 match self.of_object(object) {
                     Ok(schema) => (schema, reading),
-                    Err(_) => (self.schema.resource(), Reading { of: Of::UnknownVersion, ..reading }),
+                    Err(_) => (
+                        self.schema.resource(),
+                        CoercionOptions { declared_type: DeclaredType::UnknownVersion, ..reading },
+                    ),
                 }
             }
-            CustomSource::RequestOfOtherKind { report_unknown } => {
-                (self.schema.resource(), Reading { tell_unknown: report_unknown, of: Of::OtherKind, ..reading })
-            }
-            CustomSource::Apply => (self.schema.resource(), Reading { applied: true, ..reading }),
+            CustomSource::RequestOfOtherKind { report_unknown } => (
+                self.schema.resource(),
+                CoercionOptions { report_unknown: report_unknown, declared_type: DeclaredType::OtherKind, ..reading },
+            ),
+            CustomSource::Apply => (self.schema.resource(), CoercionOptions { applied: true, ..reading }),
             CustomSource::Server => (self.of_object(object)?, reading),
         };
         let unknown = schema.read(object, reading).map_err(|error| error.to_string())?;
         let is_unpruned = source == CustomSource::Apply && !self.preserve_unknown && schema.prunes_applied(object);
-        Ok(Pruned { unknown, is_unpruned })
+        Ok(PruneResult { unknown, is_unpruned })
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::{Message, MessageRef, MessageSource, Value, json};
 use binnacle_structural::resource::ResourceSchema;
-use binnacle_structural::{Interner, Structural, Typing, Weight, defaults};
+use binnacle_structural::{Interner, SchemaScope, Structural, Weight, defaults};
 use binnacle_work::pace;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
@@ -125,11 +125,11 @@ impl Shared {
         });
         let is_structural = || tree.is_some_and(|tree| (self.structure)(tree, &FieldPath::root()).is_empty());
         let typing = match preserve_unknown {
-            false => Typing::Schema,
-            true if is_structural() => Typing::Preserving,
-            true => Typing::Nothing,
+            false => SchemaScope::Schema,
+            true if is_structural() => SchemaScope::Preserving,
+            true => SchemaScope::Nothing,
         };
-        ResourceSchema::new(schema, object_meta).with_typing(typing)
+        ResourceSchema::new(schema, object_meta).with_scope(typing)
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use binnacle_schema::Value;
-use binnacle_structural::Unsupported;
+use binnacle_structural::UnsupportedKeyword;
 use parking_lot::Mutex;
 
 /// Reads the schemas of one definition.
@@ -23,7 +23,7 @@ pub struct SchemaSource {
     origin: Arc<SchemaOrigin>,
     version: usize,
     /// The reason why the schema cannot be served, if the check has found one.
-    pub(crate) unsupported: Option<Unsupported>,
+    pub(crate) unsupported: Option<UnsupportedKeyword>,
 }
 
 /// Schemas in memory.

@@ -7,8 +7,8 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath, Text, go_quote};
 use binnacle_schema::{Object, Value};
 use binnacle_scheme::{Strategy, StrategyContext, spec_generation};
 use binnacle_structural::ScalePaths;
-use binnacle_structural::resource::{Part, keeps_rules_from_running};
-use binnacle_structural::rules::Judgement;
+use binnacle_structural::resource::{Part, blocks_rules};
+use binnacle_structural::rules::Verdict;
 use binnacle_validation::{metadata, names};
 
 use crate::definition::Scale;
@@ -40,10 +40,10 @@ impl CustomStrategy {
     }
 
     /// Validates an object. `blocked` is true if errors in its metadata prevent the evaluation of its rules.
-    fn evaluate(&self, object: &Value, old: Option<&Value>, part: Part, blocked: bool) -> Judgement {
+    fn evaluate(&self, object: &Value, old: Option<&Value>, part: Part, blocked: bool) -> Verdict {
         let mut errors = self.type_errors(object);
         if !errors.is_empty() {
-            return self.schema.resource().judge(object, old, Part::OtherType, errors);
+            return self.schema.resource().validate(object, old, Part::OtherType, errors);
         }
         if let Some(scale) = &self.scale {
             let paths = ScalePaths {
@@ -58,8 +58,8 @@ impl CustomStrategy {
         }
         let schema = self.schema.resource();
         match blocked {
-            true => schema.judge_blocked(object, old, part, errors),
-            false => schema.judge(object, old, part, errors),
+            true => schema.validate_blocked(object, old, part, errors),
+            false => schema.validate(object, old, part, errors),
         }
     }
 
@@ -69,7 +69,7 @@ impl CustomStrategy {
         let metadata = object.at(&["metadata"]).unwrap_or(&Value::Null);
         let name_rule = |name: &str, prefix: bool| self.validate_name(ctx.features, name, prefix);
         let errors = metadata::validate(metadata, self.namespaced, name_rule, &FieldPath::new("metadata"));
-        errors.iter().any(keeps_rules_from_running)
+        errors.iter().any(blocks_rules)
     }
 }
 

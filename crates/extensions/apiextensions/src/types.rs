@@ -6,8 +6,8 @@ use binnacle_meta::Text;
 use binnacle_schema::{Message, MessageRef};
 use binnacle_scheme::fields::{METADATA, METADATA_NAME};
 use binnacle_scheme::{
-    Conversion, Converter, FieldLabels, FieldValue, Kinds, KnownKind, ResourceDescription, ResourceType, ScaleFields,
-    SelectableField, Shared, Storage, StoredType, SubresourceDescription, UnknownLabel, VerbOrder,
+    Conversion, Converter, FieldLabels, FieldValue, Kinds, RegisteredKind, ResourceDescription, ResourceType,
+    ScaleFields, SelectableField, Shared, Storage, StoredType, SubresourceDescription, UnknownLabel, VerbOrder,
 };
 
 use crate::columns::CustomColumns;
@@ -203,7 +203,7 @@ impl Kinds for CustomKinds {
         self.base.message(definition)
     }
 
-    fn all(&self) -> Vec<KnownKind<'_>> {
+    fn all(&self) -> Vec<RegisteredKind<'_>> {
         self.base.all()
     }
 

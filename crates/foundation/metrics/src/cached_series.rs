@@ -14,13 +14,13 @@ use crate::{Histogram, HistogramVec};
 static RESETS: AtomicU64 = AtomicU64::new(0);
 
 /// A series that is looked up when it is first used.
-pub struct Held<M>(ArcSwapOption<(u64, M)>);
+pub struct CachedSeries<M>(ArcSwapOption<(u64, M)>);
 
 /// A series that is there from the beginning.
 pub struct Series<F: Labelled> {
     family: F,
     values: Vec<String>,
-    held: Held<F::One>,
+    held: CachedSeries<F::One>,
 }
 
 /// A family whose series have labels.
@@ -35,13 +35,13 @@ pub(crate) fn count_reset() {
     RESETS.fetch_add(1, Ordering::Release);
 }
 
-impl<M> Default for Held<M> {
+impl<M> Default for CachedSeries<M> {
     fn default() -> Self {
         Self(ArcSwapOption::empty())
     }
 }
 
-impl<M> Held<M> {
+impl<M> CachedSeries<M> {
     /// Calls `with` with the series, which `find` looks up the first time and after a reset.
     pub fn with<T>(&self, find: impl FnOnce() -> M, with: impl FnOnce(&M) -> T) -> T {
         let now = RESETS.load(Ordering::Acquire);
@@ -64,7 +64,7 @@ impl<F: Labelled> fmt::Debug for Series<F> {
 impl<F: Labelled> Series<F> {
     pub fn new(family: &F, values: &[&str]) -> Self {
         let values = values.iter().map(|value| (*value).to_owned()).collect();
-        let series = Self { family: family.clone(), values, held: Held::default() };
+        let series = Self { family: family.clone(), values, held: CachedSeries::default() };
         series.with(|_| ());
         series
     }
@@ -101,8 +101,9 @@ mod tests {
     #[test]
     fn counts_after_a_reset_are_exposed() {
         let registry = Registry::new();
-        let family = crate::keep(&registry, IntCounterVec::new(Opts::new("a", "A."), &["l"]).unwrap()).unwrap();
-        let held = Held::default();
+        let family =
+            crate::register_family(&registry, IntCounterVec::new(Opts::new("a", "A."), &["l"]).unwrap()).unwrap();
+        let held = CachedSeries::default();
         let count = || held.with(|| family.with_label_values(&["x"]), |counter| counter.inc());
         count();
         count();

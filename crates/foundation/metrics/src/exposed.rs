@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 
-use crate::{Gathered, Native};
+use crate::{MetricFamilies, Native};
 
 /// The replacement for values that are not in a list.
 const UNEXPECTED: &str = "unexpected";
@@ -70,7 +70,7 @@ pub struct ExposedOptions {
 
 /// Applies the options to metric families.
 #[derive(Default)]
-pub struct Exposed {
+pub struct ExposedMetrics {
     options: ExposedOptions,
     unexpected: Mutex<UnexpectedValues>,
     /// True after a reset, which forgets how many metrics there are.
@@ -86,7 +86,7 @@ struct UnexpectedValues {
     before_reset: u64,
 }
 
-impl Exposed {
+impl ExposedMetrics {
     pub fn new(options: ExposedOptions) -> Self {
         Self { options, ..Self::default() }
     }
@@ -99,8 +99,8 @@ impl Exposed {
     }
 
     /// Returns the families, sorted by name, with further ones that count the changes.
-    pub fn families(&self, gathered: Gathered) -> Gathered {
-        let Gathered { families, mut natives } = gathered;
+    pub fn families(&self, gathered: MetricFamilies) -> MetricFamilies {
+        let MetricFamilies { families, mut natives } = gathered;
         let mut families: BTreeMap<String, MetricFamily> =
             families.into_iter().map(|family| (family.name().to_owned(), family)).collect();
         if self.options.show_hidden {
@@ -119,11 +119,11 @@ impl Exposed {
             families.insert(family.name().to_owned(), family);
         }
         families.retain(|name, _| !self.options.disabled.contains(name));
-        Gathered { families: families.into_values().collect(), natives }
+        MetricFamilies { families: families.into_values().collect(), natives }
     }
 
     /// Returns the enabled families, for an endpoint that does not count the changes.
-    pub fn enabled(&self, mut gathered: Gathered) -> Gathered {
+    pub fn enabled(&self, mut gathered: MetricFamilies) -> MetricFamilies {
         gathered.families.retain(|family| !self.options.disabled.contains(family.name()));
         gathered
     }
@@ -305,25 +305,27 @@ mod tests {
     use prometheus::{HistogramOpts, IntCounterVec, Opts};
 
     use super::*;
-    use crate::{HistogramVec, Registry, keep};
+    use crate::{HistogramVec, Registry, register_family};
 
     fn shown(options: ExposedOptions) -> String {
-        text(&Exposed::new(options), Registry::new())
+        text(&ExposedMetrics::new(options), Registry::new())
     }
 
-    fn text(exposed: &Exposed, registry: Registry) -> String {
+    fn text(exposed: &ExposedMetrics, registry: Registry) -> String {
         crate::text(&families(exposed, registry).families)
     }
 
-    fn families(exposed: &Exposed, registry: Registry) -> Gathered {
-        let requests =
-            keep(&registry, IntCounterVec::new(Opts::new("requests", "[BETA] Requests."), &["verb", "code"]).unwrap());
+    fn families(exposed: &ExposedMetrics, registry: Registry) -> MetricFamilies {
+        let requests = register_family(
+            &registry,
+            IntCounterVec::new(Opts::new("requests", "[BETA] Requests."), &["verb", "code"]).unwrap(),
+        );
         let requests = requests.unwrap();
         for (verb, code, times) in [("GET", "200", 5), ("LIST", "200", 3), ("PUT", "200", 2), ("PUT", "409", 1)] {
             requests.with_label_values(&[verb, code]).inc_by(times);
         }
         let sli = HistogramOpts::new("apiserver_request_sli_duration_seconds", "[ALPHA] Latency.").buckets(vec![1.0]);
-        let sli = keep(&registry, HistogramVec::new(sli, &["verb"]).unwrap()).unwrap();
+        let sli = register_family(&registry, HistogramVec::new(sli, &["verb"]).unwrap()).unwrap();
         for (verb, seconds) in [("GET", 0.5), ("PUT", 0.25), ("POST", 2.0)] {
             sli.with_label_values(&[verb]).observe(seconds);
         }
@@ -352,7 +354,7 @@ mod tests {
             ("requests".to_owned(), verbs.clone()),
             ("apiserver_request_sli_duration_seconds".to_owned(), verbs),
         ]);
-        let exposed = Exposed::new(ExposedOptions { allowed, ..ExposedOptions::default() });
+        let exposed = ExposedMetrics::new(ExposedOptions { allowed, ..ExposedOptions::default() });
         let text = text(&exposed, Registry::new());
         for line in [
             "requests{code=\"200\",verb=\"GET\"} 5",

@@ -135,7 +135,7 @@ macro_rules! families {
                 &self,
                 registry: &$crate::Registry,
             ) -> ::std::result::Result<(), $crate::prometheus::Error> {
-                $($crate::keep(registry, ::std::clone::Clone::clone(&self.$field))?;)+
+                $($crate::register_family(registry, ::std::clone::Clone::clone(&self.$field))?;)+
                 Ok(())
             }
 

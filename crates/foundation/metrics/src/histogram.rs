@@ -284,12 +284,13 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Registry, keep, text};
+    use crate::{Registry, register_family, text};
 
     fn counted(registry: &Registry) -> (HistogramVec, LoneHistogram) {
         let opts = |name: &str| HistogramOpts::new(name, "Help.").buckets(vec![0.5, 1.0, f64::INFINITY]);
-        let vec = keep(registry, HistogramVec::new(opts("a").const_label("z", "0"), &["y", "b"]).unwrap()).unwrap();
-        let lone = keep(registry, LoneHistogram::with_opts(opts("c")).unwrap()).unwrap();
+        let vec = register_family(registry, HistogramVec::new(opts("a").const_label("z", "0"), &["y", "b"]).unwrap())
+            .unwrap();
+        let lone = register_family(registry, LoneHistogram::with_opts(opts("c")).unwrap()).unwrap();
         for (labels, value) in [(["2", "1"], 0.5), (["1", "2"], 0.75), (["1", "2"], 9.0)] {
             vec.with_label_values(&labels).observe(value);
         }

@@ -17,13 +17,13 @@ mod workqueue;
 #[doc(hidden)]
 pub use prometheus;
 
-pub use cached_series::{Held, Labelled, Series};
+pub use cached_series::{CachedSeries, Labelled, Series};
 pub use computed::{ComputedGauge, ComputedHistogram};
-pub use exposed::{Exposed, ExposedOptions, pair};
+pub use exposed::{ExposedMetrics, ExposedOptions, pair};
 pub use families::{Describe, check_names};
 pub use histogram::{Histogram, HistogramVec, LoneHistogram, Native};
 pub use protobuf::delimited;
-pub use registry::{Family, Gathered, Registry, keep};
+pub use registry::{Family, MetricFamilies, Registry, register_family};
 pub use summary::{Summary, SummaryVec};
 pub use text::text;
 pub use workqueue::{QueuedItem, WorkItem, WorkQueue, WorkQueues};

@@ -6,7 +6,7 @@ use prometheus::proto;
 use prost::Message;
 
 use crate::native::{self, Span, ZERO_THRESHOLD};
-use crate::{Gathered, Native};
+use crate::{MetricFamilies, Native};
 
 #[derive(Clone, PartialEq, Message)]
 struct MetricFamily {
@@ -128,7 +128,7 @@ struct Bucket {
 }
 
 /// Encodes the families for a client that asks for `encoding=delimited`.
-pub fn delimited(gathered: &Gathered) -> Vec<u8> {
+pub fn delimited(gathered: &MetricFamilies) -> Vec<u8> {
     let mut bytes = Vec::new();
     for family in &gathered.families {
         let natives = gathered.natives.get(family.name()).map_or(&[][..], Vec::as_slice);
@@ -225,20 +225,20 @@ mod tests {
     use prometheus::{HistogramOpts, IntCounterVec, IntGauge, Opts};
 
     use super::*;
-    use crate::{HistogramVec, LoneHistogram, Registry, keep};
+    use crate::{HistogramVec, LoneHistogram, Registry, register_family};
 
     #[test]
     fn encodes_length_delimited_families() {
         let registry = Registry::new();
         let counters = IntCounterVec::new(Opts::new("a_total", "Of a."), &["l"]).unwrap();
         counters.with_label_values(&["x"]).inc_by(3);
-        keep(&registry, counters).unwrap();
+        register_family(&registry, counters).unwrap();
         let gauge = IntGauge::new("b", "Of b.").unwrap();
         gauge.set(0);
-        keep(&registry, gauge).unwrap();
+        register_family(&registry, gauge).unwrap();
         let times = LoneHistogram::with_opts(HistogramOpts::new("c", "Of c.").buckets(vec![1.0, 2.0])).unwrap();
         [0.5, 1.5, 9.0].iter().for_each(|value| times.observe(*value));
-        keep(&registry, times).unwrap();
+        register_family(&registry, times).unwrap();
         let bytes = delimited(&registry.gather_all());
         // A length, then fields by number and wire type.
         assert_eq!(bytes[..11], [39, 0x0a, 7, b'a', b'_', b't', b'o', b't', b'a', b'l', 0x12]);
@@ -261,7 +261,7 @@ mod tests {
     fn encodes_native_histograms() {
         let registry = Registry::with_native_histograms();
         let opts = HistogramOpts::new("c", "Of c.").buckets(vec![1.0, 2.0]);
-        let family = keep(&registry, HistogramVec::new(opts, &["l"]).unwrap()).unwrap();
+        let family = register_family(&registry, HistogramVec::new(opts, &["l"]).unwrap()).unwrap();
         family.with_label_values(&["a"]);
         [0.0, 1.0, 1.0, 1.05, 9.0].iter().for_each(|value| family.with_label_values(&["b"]).observe(*value));
         let bytes = delimited(&registry.gather_all());

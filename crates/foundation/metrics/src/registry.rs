@@ -39,7 +39,7 @@ pub trait Family: Collector + Clone + 'static {
 
 /// Families as they were at one time, sorted by name.
 #[derive(Clone, Debug, Default)]
-pub struct Gathered {
+pub struct MetricFamilies {
     pub families: Vec<MetricFamily>,
     /// The native histograms of families that have them, one for each metric in their order.
     pub natives: HashMap<String, Vec<Native>>,
@@ -48,7 +48,7 @@ pub struct Gathered {
 /// Registers a family and returns it; clones share the metrics.
 ///
 /// Fails if the registry already has a family with this name.
-pub fn keep<F: Family>(registry: &Registry, family: F) -> Result<F, prometheus::Error> {
+pub fn register_family<F: Family>(registry: &Registry, family: F) -> Result<F, prometheus::Error> {
     let Inner { families, native, registered } = &*registry.0;
     if *native {
         family.become_native();
@@ -75,7 +75,7 @@ impl Registry {
 
     /// Registers what reads counts from elsewhere, of which a reset forgets those with labels.
     pub fn register_counting(&self, collector: impl Collector + 'static) -> Result<(), prometheus::Error> {
-        keep(self, ResettableCollector::new(collector)).map(drop)
+        register_family(self, ResettableCollector::new(collector)).map(drop)
     }
 
     /// Returns true if histograms are native ones, too.
@@ -88,8 +88,8 @@ impl Registry {
     }
 
     /// Returns the families with their native histograms.
-    pub fn gather_all(&self) -> Gathered {
-        let mut gathered = Gathered::from(self.gather());
+    pub fn gather_all(&self) -> MetricFamilies {
+        let mut gathered = MetricFamilies::from(self.gather());
         if self.0.native {
             let registered = self.0.registered.lock();
             let mut both: HashMap<String, _> = registered
@@ -115,7 +115,7 @@ impl Registry {
     }
 }
 
-impl From<Vec<MetricFamily>> for Gathered {
+impl From<Vec<MetricFamily>> for MetricFamilies {
     fn from(families: Vec<MetricFamily>) -> Self {
         Self { families, natives: HashMap::new() }
     }

@@ -242,7 +242,8 @@ mod tests {
     #[test]
     fn formats_summaries_as_text() {
         let registry = crate::Registry::new();
-        let family = crate::keep(&registry, SummaryVec::new("a_summary", "What it is.", &["kind"]).unwrap()).unwrap();
+        let family =
+            crate::register_family(&registry, SummaryVec::new("a_summary", "What it is.", &["kind"]).unwrap()).unwrap();
         family.with_label_values(&["x"]).observe(Duration::from_nanos(20), Instant::now());
         let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         let want = "# HELP a_summary What it is.\n# TYPE a_summary summary\na_summary{kind=\"x\",quantile=\"0.5\"} 0.00000002\n";

@@ -140,7 +140,7 @@ mod tests {
     use prometheus::{HistogramOpts, IntCounterVec, IntGauge, Opts, TextEncoder};
 
     use super::*;
-    use crate::{HistogramVec, Registry, keep};
+    use crate::{HistogramVec, Registry, register_family};
 
     #[test]
     fn formats_numbers_like_go() {
@@ -178,9 +178,9 @@ mod tests {
         durations.with_label_values(&["GET"]).observe(1.5);
         let gauge = IntGauge::new("level", "Now.").unwrap();
         gauge.set(-3);
-        keep(&registry, counters).unwrap();
-        keep(&registry, durations).unwrap();
-        keep(&registry, gauge).unwrap();
+        register_family(&registry, counters).unwrap();
+        register_family(&registry, durations).unwrap();
+        register_family(&registry, gauge).unwrap();
         let families = registry.gather();
         assert_eq!(text(&families), TextEncoder::new().encode_to_string(&families).unwrap());
     }

@@ -11,7 +11,7 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, exponential_buckets};
 
-use crate::{ComputedGauge, Family, Histogram, HistogramVec, Registry, families, keep};
+use crate::{ComputedGauge, Family, Histogram, HistogramVec, Registry, families, register_family};
 
 families! {
     #[derive(Clone)]
@@ -88,7 +88,7 @@ impl WorkQueues {
     /// Registers the families; fails if the registry already has their names.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let in_progress = InProgressCollector { families: InProgressFamilies::build()?, queues: Arc::default() };
-        Ok(Self { families: Families::register(registry)?, in_progress: keep(registry, in_progress)? })
+        Ok(Self { families: Families::register(registry)?, in_progress: register_family(registry, in_progress)? })
     }
 
     /// Returns the queue of this name, whose metrics exist from now on.

@@ -28,7 +28,7 @@ impl WorkLimits {
 
 /// The reason why a budget is exhausted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Exceeded {
+pub enum BudgetError {
     #[error("the request needs more work than the server does for one request: the limit is {0} steps")]
     Steps(u64),
     #[error("the request needs more memory than the server uses for one request: the limit is {0} bytes")]
@@ -45,15 +45,15 @@ pub enum Exceeded {
     Queue,
 }
 
-impl From<Exceeded> for Status {
+impl From<BudgetError> for Status {
     /// Returns 422 for too many steps, 413 for too much memory or too large an object, 504 after the deadline and 429
     /// for what passes.
-    fn from(exceeded: Exceeded) -> Self {
+    fn from(exceeded: BudgetError) -> Self {
         match exceeded {
-            Exceeded::Steps(_) => Self::too_much_work(exceeded),
-            Exceeded::Memory(_) | Exceeded::Defaults(_) => Self::request_entity_too_large(exceeded),
-            Exceeded::Deadline => Self::timeout(exceeded, 0),
-            Exceeded::Busy(_) | Exceeded::Queue => Self::too_many_requests(exceeded.to_string(), 1),
+            BudgetError::Steps(_) => Self::too_much_work(exceeded),
+            BudgetError::Memory(_) | BudgetError::Defaults(_) => Self::request_entity_too_large(exceeded),
+            BudgetError::Deadline => Self::timeout(exceeded, 0),
+            BudgetError::Busy(_) | BudgetError::Queue => Self::too_many_requests(exceeded.to_string(), 1),
         }
     }
 }
@@ -92,7 +92,7 @@ pub(crate) struct Inner {
     pooled: AtomicUsize,
     /// The caller for whom it is taken.
     pooled_for: OnceLock<Caller>,
-    exceeded: OnceLock<Exceeded>,
+    exceeded: OnceLock<BudgetError>,
     deadline: OnceLock<Instant>,
     caller: OnceLock<Caller>,
     /// True once a poll has taken longer than the quantum: further polls wait for their turn at once.
@@ -181,36 +181,36 @@ impl WorkBudget {
     ///
     /// # Errors
     /// The reason.
-    pub fn check(&self) -> Result<(), Exceeded> {
+    pub fn check(&self) -> Result<(), BudgetError> {
         match self.0.exceeded.get() {
             Some(exceeded) => Err(*exceeded),
             None => self.0.parent.as_ref().map_or(Ok(()), Self::check),
         }
     }
 
-    pub(crate) fn exceed(&self, exceeded: Exceeded) -> Exceeded {
+    pub(crate) fn exceed(&self, exceeded: BudgetError) -> BudgetError {
         *self.0.exceeded.get_or_init(|| exceeded)
     }
 
-    pub(crate) fn spend_steps(&self, steps: u64) -> Result<(), Exceeded> {
+    pub(crate) fn spend_steps(&self, steps: u64) -> Result<(), BudgetError> {
         if let Some(parent) = &self.0.parent {
             parent.spend_steps(steps)?;
         }
         let before = self.0.steps.fetch_add(steps, Ordering::Relaxed);
         if before.saturating_add(steps) > self.0.limits.steps {
-            return Err(self.exceed(Exceeded::Steps(self.0.limits.steps)));
+            return Err(self.exceed(BudgetError::Steps(self.0.limits.steps)));
         }
         self.check()
     }
 
-    pub(crate) fn spend_memory(&self, bytes: usize) -> Result<(), Exceeded> {
+    pub(crate) fn spend_memory(&self, bytes: usize) -> Result<(), BudgetError> {
         if let Some(parent) = &self.0.parent {
             parent.spend_memory(bytes)?;
         }
         let total = self.0.memory.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         self.0.most_memory.fetch_max(total, Ordering::Relaxed);
         if total > self.0.limits.memory {
-            return Err(self.exceed(Exceeded::Memory(self.0.limits.memory)));
+            return Err(self.exceed(BudgetError::Memory(self.0.limits.memory)));
         }
         // Background work reads what is stored already: its memory is not a matter of requests.
         if self.0.parent.is_none() && !self.is_endless() && total > FREE_MEMORY {

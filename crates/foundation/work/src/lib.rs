@@ -17,9 +17,9 @@ mod polls;
 mod scope;
 mod turns;
 
-pub use budget::{Caller, Describe, Exceeded, WorkBudget, WorkLimits};
+pub use budget::{BudgetError, Caller, Describe, WorkBudget, WorkLimits};
 pub use memory::memory_released;
-pub use polls::{Busy, busy, longest_poll, spawn, spawn_on};
+pub use polls::{ThreadActivity, busy, longest_poll, spawn, spawn_on};
 pub use scope::{
     QUANTUM, allocate, charge, charge_bytes, check, current, exceed, large, limited, pace, temporary,
     wait_behind_own_work,

@@ -7,7 +7,7 @@ use binnacle_meta::Text;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-use crate::budget::{Caller, Exceeded, WorkLimits};
+use crate::budget::{BudgetError, Caller, WorkLimits};
 
 /// The bytes for the requests of users, but those of the system.
 const USERS: usize = 128 << 20;
@@ -89,9 +89,9 @@ pub(crate) struct MemoryPool {
 /// The answer to a request for memory.
 enum Reservation {
     Granted,
-    Refused(Exceeded),
+    Refused(BudgetError),
     /// There will be enough when the allocator has given back what it keeps.
-    Later(Exceeded),
+    Later(BudgetError),
 }
 
 impl MemoryPool {
@@ -106,8 +106,8 @@ impl MemoryPool {
     /// Takes bytes from the pool. Blocks the thread while the allocator gives back what the caller needs.
     ///
     /// # Errors
-    /// [`Exceeded::Busy`] if too much is in use.
-    pub(crate) fn reserve(&self, caller: &Caller, bytes: usize) -> Result<(), Exceeded> {
+    /// [`BudgetError::Busy`] if too much is in use.
+    pub(crate) fn reserve(&self, caller: &Caller, bytes: usize) -> Result<(), BudgetError> {
         let mut locked = self.lock();
         match locked.get_or_insert_default().take(caller, bytes) {
             Reservation::Granted => return Ok(()),
@@ -117,7 +117,7 @@ impl MemoryPool {
         crate::scope::away(|| self.reserve_later(caller, bytes))
     }
 
-    fn reserve_later(&self, caller: &Caller, bytes: usize) -> Result<(), Exceeded> {
+    fn reserve_later(&self, caller: &Caller, bytes: usize) -> Result<(), BudgetError> {
         let until = Instant::now() + LONGEST_WAIT;
         let mut locked = self.lock();
         loop {
@@ -190,10 +190,10 @@ impl PoolUse {
         let is_user = !caller.is_system;
         let users = &self.users;
         if own + bytes > share || self.all.is_too_full(bytes, TOTAL) || is_user && users.is_too_full(bytes, USERS) {
-            return Reservation::Refused(Exceeded::Busy(share));
+            return Reservation::Refused(BudgetError::Busy(share));
         }
         if self.all.has_to_wait(bytes, TOTAL) || is_user && users.has_to_wait(bytes, USERS) {
-            return Reservation::Later(Exceeded::Busy(share));
+            return Reservation::Later(BudgetError::Busy(share));
         }
         self.all.used += bytes;
         if is_user {
@@ -217,13 +217,13 @@ mod tests {
         let pool = MemoryPool::new();
         let (a, b, c, root) = (caller("a", false), caller("b", false), caller("c", false), caller("root", true));
         assert_eq!(pool.reserve(&a, USER_LIMIT), Ok(()));
-        assert_eq!(pool.reserve(&a, 1), Err(Exceeded::Busy(USER_LIMIT)));
+        assert_eq!(pool.reserve(&a, 1), Err(BudgetError::Busy(USER_LIMIT)));
         assert_eq!(pool.reserve(&b, USERS - USER_LIMIT), Ok(()));
-        assert_eq!(pool.reserve(&c, 1), Err(Exceeded::Busy(USER_LIMIT)));
+        assert_eq!(pool.reserve(&c, 1), Err(BudgetError::Busy(USER_LIMIT)));
         assert_eq!(pool.reserve(&root, TOTAL - USERS), Ok(()));
         pool.release(&a, USER_LIMIT);
         assert_eq!(pool.reserve(&c, USER_LIMIT), Ok(()), "what the system uses is not the users'");
-        assert_eq!(pool.reserve(&root, 1), Err(Exceeded::Busy(TOTAL)));
+        assert_eq!(pool.reserve(&root, 1), Err(BudgetError::Busy(TOTAL)));
         for (caller, bytes) in [(&b, USERS - USER_LIMIT), (&c, USER_LIMIT), (&root, TOTAL - USERS)] {
             pool.release(caller, bytes);
         }
@@ -264,7 +264,7 @@ mod tests {
         pool.lock().get_or_insert_default().returns = true;
         pool.reserve(&a, USER_LIMIT).expect("nothing is used");
         pool.release(&a, USER_LIMIT);
-        assert_eq!(pool.reserve(&b, USER_LIMIT), Err(Exceeded::Busy(USER_LIMIT)));
+        assert_eq!(pool.reserve(&b, USER_LIMIT), Err(BudgetError::Busy(USER_LIMIT)));
         assert_eq!(pool.reserve(&b, 1), Ok(()), "there is some beside what was released");
     }
 }

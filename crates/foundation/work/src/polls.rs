@@ -32,7 +32,7 @@ thread_local! {
 
 /// A computation that goes on.
 #[derive(Clone, Debug)]
-pub struct Busy {
+pub struct ThreadActivity {
     pub since: Instant,
     /// The time of its last charge: a computation that is long, but not stuck, charges every few milliseconds.
     pub charged: Instant,
@@ -40,15 +40,15 @@ pub struct Busy {
 }
 
 /// Returns the computations of all threads at the moment, the longest first.
-pub fn busy() -> Vec<Busy> {
+pub fn busy() -> Vec<ThreadActivity> {
     let slots: Vec<Slot> = {
         let mut slots = SLOTS.lock();
         slots.retain(|slot| slot.strong_count() > 0);
         slots.iter().filter_map(Weak::upgrade).collect()
     };
     let doing = slots.iter().filter_map(|slot| slot.lock().clone());
-    let mut busy: Vec<Busy> = doing
-        .map(|ThreadWork { budget, since, charged }| Busy { since, charged, subject: budget.describe() })
+    let mut busy: Vec<ThreadActivity> = doing
+        .map(|ThreadWork { budget, since, charged }| ThreadActivity { since, charged, subject: budget.describe() })
         .collect();
     busy.sort_by_key(|busy| busy.since);
     busy
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
     use crate::scope::charge;
 
-    fn doing(subject: &str) -> Option<Busy> {
+    fn doing(subject: &str) -> Option<ThreadActivity> {
         busy().into_iter().find(|busy| busy.subject.contains(subject))
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-use crate::budget::{Exceeded, WorkBudget, WorkLimits};
+use crate::budget::{BudgetError, WorkBudget, WorkLimits};
 use crate::polls::{self, PollTimer, ThreadWork};
 use crate::turns::{BLOCKED, PendingTurn, TURNS, Turn};
 
@@ -59,7 +59,7 @@ struct CurrentWork {
 /// # Errors
 /// The limit that is exceeded. Every further call fails too.
 #[inline]
-pub fn charge(steps: u64) -> Result<(), Exceeded> {
+pub fn charge(steps: u64) -> Result<(), BudgetError> {
     LOCAL.with(|local| match local.steps.get().checked_sub(steps) {
         Some(left) => {
             local.steps.set(left);
@@ -74,7 +74,7 @@ pub fn charge(steps: u64) -> Result<(), Exceeded> {
 /// # Errors
 /// As [`charge`].
 #[inline]
-pub fn charge_bytes(bytes: usize) -> Result<(), Exceeded> {
+pub fn charge_bytes(bytes: usize) -> Result<(), BudgetError> {
     charge(1 + (bytes / BYTES_PER_STEP) as u64)
 }
 
@@ -83,7 +83,7 @@ pub fn charge_bytes(bytes: usize) -> Result<(), Exceeded> {
 /// # Errors
 /// As [`charge`].
 #[inline]
-pub fn allocate(bytes: usize) -> Result<(), Exceeded> {
+pub fn allocate(bytes: usize) -> Result<(), BudgetError> {
     LOCAL.with(|local| match local.bytes.get().checked_sub(bytes) {
         Some(left) => {
             local.bytes.set(left);
@@ -94,7 +94,7 @@ pub fn allocate(bytes: usize) -> Result<(), Exceeded> {
 }
 
 /// Exhausts the current budget, for a limit that the caller counts itself. Work without limits goes on.
-pub fn exceed(exceeded: Exceeded) {
+pub fn exceed(exceeded: BudgetError) {
     LOCAL.with(|local| {
         if let Some(current) = local.current.borrow_mut().as_mut()
             && !current.budget.is_endless()
@@ -116,7 +116,7 @@ pub fn pace(steps: u64) {
 ///
 /// # Errors
 /// As [`charge`].
-pub fn check() -> Result<(), Exceeded> {
+pub fn check() -> Result<(), BudgetError> {
     LOCAL.with(|local| local.current.borrow().as_ref().map_or(Ok(()), |current| current.budget.check()))
 }
 
@@ -168,7 +168,7 @@ pub async fn wait_behind_own_work() {
 ///
 /// # Errors
 /// The limit that is exceeded, whatever the work returned.
-pub fn limited<T>(limits: WorkLimits, work: impl FnOnce() -> T) -> Result<T, Exceeded> {
+pub fn limited<T>(limits: WorkLimits, work: impl FnOnce() -> T) -> Result<T, BudgetError> {
     let whole = current().unwrap_or_else(|| WorkBudget::background("work outside of requests"));
     let part = whole.part(limits);
     let done = part.enter(work);
@@ -196,7 +196,7 @@ impl Local {
     }
 
     #[cold]
-    fn refill_steps(&self, steps: u64) -> Result<(), Exceeded> {
+    fn refill_steps(&self, steps: u64) -> Result<(), BudgetError> {
         let Some(mut current) = self.current.take() else {
             // Without a budget nothing is counted.
             self.steps.set(u64::MAX);
@@ -217,7 +217,7 @@ impl Local {
     }
 
     #[cold]
-    fn refill_bytes(&self, bytes: usize) -> Result<(), Exceeded> {
+    fn refill_bytes(&self, bytes: usize) -> Result<(), BudgetError> {
         // Taken, because the thread may have to leave its worker and wait.
         let Some(mut current) = self.current.take() else {
             self.bytes.set(usize::MAX);
@@ -265,12 +265,12 @@ impl CurrentWork {
     }
 
     /// Spends steps of the budget, and leaves the worker or passes the turn on when it is time.
-    fn spend(&mut self, steps: u64) -> Result<(), Exceeded> {
+    fn spend(&mut self, steps: u64) -> Result<(), BudgetError> {
         self.budget.spend_steps(steps)?;
         let now = Instant::now();
         polls::charged(now);
         if self.budget.is_late(now) {
-            return Err(self.budget.exceed(Exceeded::Deadline));
+            return Err(self.budget.exceed(BudgetError::Deadline));
         }
         match self.turn.take() {
             // Nothing else can be done on a runtime with one thread.
@@ -291,7 +291,7 @@ impl CurrentWork {
     }
 
     /// Hands the other tasks of this worker over to another thread, and waits for a turn.
-    fn leave_worker(&mut self) -> Result<(), Exceeded> {
+    fn leave_worker(&mut self) -> Result<(), BudgetError> {
         self.timer.stop(&self.budget);
         self.budget.becomes_heavy();
         let caller = self.budget.caller();
@@ -455,15 +455,15 @@ mod tests {
             (0..10_000).for_each(|_| assert_eq!(charge(1), Ok(())));
             assert_eq!(allocate(100), Ok(()));
             // Accounted in portions.
-            assert_eq!((0..STEPS).find_map(|_| charge(1).err()), Some(Exceeded::Steps(FEW.steps)));
-            assert_eq!(allocate(1), Err(Exceeded::Steps(FEW.steps)));
-            assert_eq!(check(), Err(Exceeded::Steps(FEW.steps)));
+            assert_eq!((0..STEPS).find_map(|_| charge(1).err()), Some(BudgetError::Steps(FEW.steps)));
+            assert_eq!(allocate(1), Err(BudgetError::Steps(FEW.steps)));
+            assert_eq!(check(), Err(BudgetError::Steps(FEW.steps)));
         });
-        assert_eq!(budget.enter(|| charge(1)), Err(Exceeded::Steps(FEW.steps)));
+        assert_eq!(budget.enter(|| charge(1)), Err(BudgetError::Steps(FEW.steps)));
         let budget = WorkBudget::new(FEW);
         budget.enter(|| {
-            assert_eq!(allocate(FEW.memory + 1), Err(Exceeded::Memory(FEW.memory)));
-            assert_eq!(charge(1), Err(Exceeded::Memory(FEW.memory)));
+            assert_eq!(allocate(FEW.memory + 1), Err(BudgetError::Memory(FEW.memory)));
+            assert_eq!(charge(1), Err(BudgetError::Memory(FEW.memory)));
         });
         assert_eq!(charge(1), Ok(()));
     }
@@ -473,16 +473,16 @@ mod tests {
         let budget = WorkBudget::new(WorkLimits { steps: 50_000, memory: 1 << 20 });
         budget.enter(|| {
             assert_eq!(charge(1), Ok(()));
-            assert_eq!(limited(FEW, || charge(20_000).is_err()), Err(Exceeded::Steps(FEW.steps)));
+            assert_eq!(limited(FEW, || charge(20_000).is_err()), Err(BudgetError::Steps(FEW.steps)));
             assert_eq!(charge(1), Ok(()));
             assert_eq!(limited(FEW, || charge(9_000)), Ok(Ok(())));
-            assert_eq!(charge(30_000), Err(Exceeded::Steps(50_000)));
+            assert_eq!(charge(30_000), Err(BudgetError::Steps(50_000)));
         });
         let budget = WorkBudget::new(FEW);
         budget.enter(|| {
             // Parts that follow each other need their memory one after the other.
             (0..10).for_each(|_| assert_eq!(limited(FEW, || allocate(FEW.memory / 2)), Ok(Ok(()))));
-            assert_eq!(limited(FEW, || allocate(FEW.memory + 1).is_err()), Err(Exceeded::Memory(FEW.memory)));
+            assert_eq!(limited(FEW, || allocate(FEW.memory + 1).is_err()), Err(BudgetError::Memory(FEW.memory)));
         });
     }
 
@@ -497,8 +497,8 @@ mod tests {
         assert_eq!(budget.memory(), 1000);
         assert_eq!(budget.most_memory(), 1000 + FEW.memory / 2);
         budget.enter(|| {
-            assert_eq!(temporary(|| allocate(FEW.memory)), Err(Exceeded::Memory(FEW.memory)));
-            assert_eq!(allocate(1), Err(Exceeded::Memory(FEW.memory)));
+            assert_eq!(temporary(|| allocate(FEW.memory)), Err(BudgetError::Memory(FEW.memory)));
+            assert_eq!(allocate(1), Err(BudgetError::Memory(FEW.memory)));
         });
         assert_eq!(temporary(|| allocate(FEW.memory)), Ok(()), "without a budget");
     }
@@ -516,7 +516,7 @@ mod tests {
     fn fails_after_the_deadline() {
         let budget = WorkBudget::new(WorkLimits::REQUEST);
         budget.set_deadline(Instant::now() - Duration::from_secs(1));
-        assert_eq!(budget.enter(|| charge(1)), Err(Exceeded::Deadline));
+        assert_eq!(budget.enter(|| charge(1)), Err(BudgetError::Deadline));
     }
 
     fn of_user(name: &str) -> WorkBudget {

@@ -16,7 +16,7 @@ use binnacle_meta::Text;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::budget::{Caller, Exceeded, WorkBudget};
+use crate::budget::{BudgetError, Caller, WorkBudget};
 use crate::scope;
 
 /// The time after which a turn is passed on if somebody waits.
@@ -123,15 +123,15 @@ impl Turns {
     /// Waits for a turn, blocking the thread. Returns none after [`LONGEST_BLOCK`]: the work is then done without one.
     ///
     /// # Errors
-    /// [`Exceeded::Queue`] if too many threads wait already.
-    pub(crate) fn acquire_blocking(&'static self, caller: &Caller) -> Result<Option<Turn>, Exceeded> {
+    /// [`BudgetError::Queue`] if too many threads wait already.
+    pub(crate) fn acquire_blocking(&'static self, caller: &Caller) -> Result<Option<Turn>, BudgetError> {
         {
             let mut queues = self.0.lock();
             let total = queues.blocked;
             let queue = queues.callers.entry(caller.name.clone()).or_default();
             let of_caller = if caller.is_system { MAX_BLOCKED } else { MAX_BLOCKED_OF_CALLER };
             if queue.blocked >= of_caller || total >= if caller.is_system { 2 * MAX_BLOCKED } else { MAX_BLOCKED } {
-                return Err(Exceeded::Queue);
+                return Err(BudgetError::Queue);
             }
             queue.blocked += 1;
             queues.blocked += 1;
@@ -215,8 +215,8 @@ impl Turn {
     /// Passes the turn on if its slice is over and another caller comes first. Blocks the thread until the next turn.
     ///
     /// # Errors
-    /// [`Exceeded::Queue`] if too many threads wait already.
-    pub(crate) fn renew(mut self, now: Instant) -> Result<Option<Self>, Exceeded> {
+    /// [`BudgetError::Queue`] if too many threads wait already.
+    pub(crate) fn renew(mut self, now: Instant) -> Result<Option<Self>, BudgetError> {
         if now.saturating_duration_since(self.began) < SLICE {
             return Ok(Some(self));
         }

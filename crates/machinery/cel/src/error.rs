@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use binnacle_work::Exceeded;
+use binnacle_work::BudgetError;
 
 /// The reason why an expression has no value. The operators `&&` and `||` absorb errors if the other side decides; an
 /// exceeded cost limit is never absorbed.
@@ -15,7 +15,7 @@ pub struct Error(Arc<ErrorKind>);
 enum ErrorKind {
     Message(Cow<'static, str>),
     CostLimit,
-    Exceeded(Exceeded),
+    Exceeded(BudgetError),
 }
 
 impl Error {
@@ -42,8 +42,8 @@ impl Error {
     }
 }
 
-impl From<Exceeded> for Error {
-    fn from(exceeded: Exceeded) -> Self {
+impl From<BudgetError> for Error {
+    fn from(exceeded: BudgetError) -> Self {
         Self(Arc::new(ErrorKind::Exceeded(exceeded)))
     }
 }

@@ -54,7 +54,7 @@ pub use environment::Environment;
 pub use error::Error;
 pub use eval::{Activation, Evaluation, PER_CALL_LIMIT};
 pub use library::authz::{
-    Authorizer, Check, CheckOf, Decision, ResourceCheck, authorizer_type, authorizer_value, resource_check_type,
+    Authorizer, Check, CheckTarget, Decision, ResourceCheck, authorizer_type, authorizer_value, resource_check_type,
     resource_check_value,
 };
 pub use plan::Program;

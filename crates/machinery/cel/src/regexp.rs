@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use binnacle_validation::go_regexp;
-use binnacle_work::Exceeded;
+use binnacle_work::BudgetError;
 
 pub(crate) use self::cache::get;
 use self::program::Program;
@@ -49,7 +49,7 @@ impl GoRegex {
     ///
     /// # Errors
     /// If the work budget is exhausted.
-    pub fn is_match(&self, text: &str) -> Result<bool, Exceeded> {
+    pub fn is_match(&self, text: &str) -> Result<bool, BudgetError> {
         let Machine { program, states } = &*self.0;
         let lock = || states.lock().unwrap_or_else(PoisonError::into_inner);
         let cached = lock().take();
@@ -66,12 +66,12 @@ impl GoRegex {
     }
 
     /// Returns the leftmost match.
-    pub(crate) fn find(&self, text: &str) -> Result<Option<Range<usize>>, Exceeded> {
+    pub(crate) fn find(&self, text: &str) -> Result<Option<Range<usize>>, BudgetError> {
         Search::new(&self.0.program)?.find(text, 0)
     }
 
     /// Returns at most this number of matches.
-    pub(crate) fn find_all<'t>(&self, text: &'t str, count: usize) -> Result<Vec<&'t str>, Exceeded> {
+    pub(crate) fn find_all<'t>(&self, text: &'t str, count: usize) -> Result<Vec<&'t str>, BudgetError> {
         Search::new(&self.0.program)?.find_all(text, count)
     }
 

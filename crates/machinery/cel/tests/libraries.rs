@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use binnacle_cel::{
-    Authorizer, Check, CheckOf, Decision, Environment, ResourceCheck, Type, Val, Version, authorizer_type,
+    Authorizer, Check, CheckTarget, Decision, Environment, ResourceCheck, Type, Val, Version, authorizer_type,
     authorizer_value, resource_check_type, resource_check_value,
 };
 
@@ -16,9 +16,15 @@ struct Readers;
 impl Authorizer for Readers {
     fn authorize(&self, check: &Check) -> Decision {
         let of = match &check.of {
-            CheckOf::Path(path) => path.clone(),
-            CheckOf::Resource(ResourceCheck {
-                group, resource, subresource, namespace, name, label_selector, ..
+            CheckTarget::Path(path) => path.clone(),
+            CheckTarget::Resource(ResourceCheck {
+                group,
+                resource,
+                subresource,
+                namespace,
+                name,
+                label_selector,
+                ..
             }) => {
                 format!("{group}/{resource}/{subresource}/{namespace}/{name}/{label_selector}")
             }

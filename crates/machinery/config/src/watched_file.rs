@@ -14,21 +14,21 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_SKIPPED_READS: u32 = 60;
 
 /// A watched file and its last accepted contents.
-pub struct Followed {
+pub struct WatchedFile {
     path: PathBuf,
     accepted: Vec<u8>,
     last_metadata: Option<(SystemTime, u64)>,
     skipped_reads: u32,
 }
 
-impl Followed {
+impl WatchedFile {
     /// Watches a file; `contents` is what the first read returned.
     pub fn new(path: PathBuf, contents: Vec<u8>) -> Self {
         Self { path, accepted: contents, last_metadata: None, skipped_reads: MAX_SKIPPED_READS }
     }
 
     /// Returns the last accepted contents: those of the first read, or of [`settle`](Self::settle).
-    pub fn known(&self) -> &[u8] {
+    pub fn contents(&self) -> &[u8] {
         &self.accepted
     }
 
@@ -53,7 +53,7 @@ impl Followed {
     }
 
     /// Accepts contents, valid or not, so that they are not returned again.
-    pub fn settle(&mut self, data: Vec<u8>) {
+    pub fn accept(&mut self, data: Vec<u8>) {
         self.accepted = data;
     }
 }
@@ -67,12 +67,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         std::fs::write(&path, "one").unwrap();
-        let mut file = Followed::new(path.clone(), b"one".to_vec());
+        let mut file = WatchedFile::new(path.clone(), b"one".to_vec());
         std::fs::write(&path, "three").unwrap();
         assert_eq!(file.changed().await.unwrap(), b"three");
         // Contents that were not accepted are returned again.
         assert_eq!(file.changed().await.unwrap(), b"three");
-        file.settle(b"three".to_vec());
+        file.accept(b"three".to_vec());
         std::fs::remove_file(&path).unwrap();
         assert_eq!(file.changed().await.unwrap_err().kind(), io::ErrorKind::NotFound);
         std::fs::write(&path, "three").unwrap();

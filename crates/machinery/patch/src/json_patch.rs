@@ -22,7 +22,7 @@ pub struct Patch {
     operations: Vec<Operation>,
     findings: Findings,
     /// True if it has a number that an `f64` cannot hold.
-    is_beyond: bool,
+    exceeds_f64: bool,
     rewrites_numbers: bool,
 }
 
@@ -65,14 +65,14 @@ impl Patch {
         Self {
             operations: operations.iter().map(Operation::new).collect(),
             findings: Findings::default(),
-            is_beyond: false,
+            exceeds_f64: false,
             rewrites_numbers: false,
         }
     }
 
     /// Returns true if the patch has a number that an `f64` cannot hold, which only unvalidated patches may have.
-    pub fn is_beyond(&self) -> bool {
-        self.is_beyond
+    pub fn exceeds_f64(&self) -> bool {
+        self.exceeds_f64
     }
 
     /// Returns true if a number has another text when it is written.
@@ -88,7 +88,7 @@ impl Patch {
 
     /// Returns the object after all operations, or the reason why one does not apply, which is shown for a webhook's
     /// patch.
-    pub fn apply_or_say(&self, live: Value) -> Result<Value, String> {
+    pub fn apply_with_reason(&self, live: Value) -> Result<Value, String> {
         self.apply_operations(live).map_err(|OperationError(why)| why)
     }
 

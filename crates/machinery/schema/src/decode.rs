@@ -16,7 +16,7 @@ mod scalar;
 
 pub use cbor::{cbor, cbor_type_meta};
 pub use converted::convert_numbers;
-pub use empty_fields::Empties;
+pub use empty_fields::EmptyFields;
 pub use from_json::json;
 pub use from_value::{converted, value, value_within};
 pub use scalar::show_numbers;
@@ -33,7 +33,7 @@ pub struct Decoded {
     pub value: Value,
     pub findings: Findings,
     /// The empty lists and maps of the document that the value omits, though validation can tell them from absent ones.
-    pub empties: Empties,
+    pub empty_fields: EmptyFields,
 }
 
 /// An error of a document that cannot be decoded; its text is kube-apiserver's.

@@ -11,15 +11,15 @@ mod writer;
 
 pub(crate) use cursor::{Cursor, Malformed, go_utf8};
 pub use splice::with_text_member;
-pub(crate) use untyped::{Report, free_form, kind_of, number, parse_within};
 pub use untyped::{
-    TypeMeta, WithAnyNumber, check_type_meta, check_unstructured, interpret, is_type_meta_in_other_case, json_type,
+    AnyNumberDocument, TypeMeta, check_type_meta, check_unstructured, interpret, is_type_meta_in_other_case, json_type,
     no_type_meta, parse, parse_as_sent, parse_object, parse_strict, parse_with_any_number, raw_number, tree_type_meta,
     type_meta,
 };
+pub(crate) use untyped::{Report, free_form, kind_of, number, parse_within};
 pub(crate) use writer::{carried, compacted, float_literal, integer_of, write_float};
 pub use writer::{
-    compact, has_byte, indent, indent_at, settle_numbers, show_floats, to_string, unpack, write, write_pretty,
+    compact, has_byte, indent, indent_at, normalize_numbers, show_floats, to_string, unpack, write, write_pretty,
     write_string,
 };
 

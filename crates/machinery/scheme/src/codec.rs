@@ -10,9 +10,9 @@ use std::str::FromStr;
 use binnacle_schema::{Limits, Message, MessageRef, Object, Value};
 use bytes::Bytes;
 
-use crate::{CustomSchema, Kinds, StoredType, Strategy, Written};
+use crate::{CustomSchema, Kinds, StoredType, Strategy, WriteVersion};
 
-pub use cached::{Growth, ReadFailure, text_length, too_large, why_too_large, within_object_limits};
+pub use cached::{Growth, ReadFailure, text_length, too_large, too_large_reason, within_object_limits};
 pub use envelope::Envelope;
 pub use text::JsonText;
 
@@ -26,7 +26,7 @@ pub trait Codec: Send + Sync + 'static {
     fn read(&self, kind: &StoredKind<'_>, stored: &[u8]) -> Result<Value, String>;
 
     /// Decodes bytes that the cache keeps, which [`Codec::index`] has read already.
-    fn read_kept(&self, kind: &StoredKind<'_>, cached: &[u8]) -> Result<Value, String> {
+    fn read_cached(&self, kind: &StoredKind<'_>, cached: &[u8]) -> Result<Value, String> {
         self.read(kind, cached)
     }
 
@@ -78,7 +78,7 @@ pub enum MediaType {
 }
 
 /// The part of a [`StoredType`] that a [`Codec`] needs: borrowed, with the `apiVersion` of the storage version, or with
-/// [`Written`] in place of that version.
+/// [`WriteVersion`] in place of that version.
 #[derive(Clone, Copy)]
 pub struct StoredKind<'a> {
     pub group: &'a str,
@@ -113,8 +113,8 @@ impl<'a> StoredKind<'a> {
     }
 
     /// Returns the kind with the version in which objects are written.
-    pub fn written(self, written: &'a Written) -> Self {
-        let Written { version, api_version, message, .. } = written;
+    pub fn written(self, written: &'a WriteVersion) -> Self {
+        let WriteVersion { version, api_version, message, .. } = written;
         Self { version, api_version, message, ..self }
     }
 }
@@ -137,7 +137,7 @@ mod tests {
     use binnacle_schema::{Field, Presence, Ty, json, value};
 
     use super::*;
-    use crate::{NoKinds, Plain};
+    use crate::{DefaultStrategy, NoKinds};
 
     fn message() -> MessageRef {
         let field = |tag, name: &'static str, ty| Field { tag, presence: Presence::OmitZero, ..Field::new(name, ty) };
@@ -168,7 +168,7 @@ mod tests {
             kind: "Thing",
             api_version: "x.test/v1",
             message: &message,
-            strategy: &Plain,
+            strategy: &DefaultStrategy,
             kinds: &NoKinds,
             custom: None,
         };
@@ -198,7 +198,7 @@ mod tests {
             kind: "Thing",
             api_version: "x.test/v1",
             message: &message,
-            strategy: &Plain,
+            strategy: &DefaultStrategy,
             kinds: &NoKinds,
             custom: None,
         };
@@ -220,7 +220,7 @@ mod tests {
             kind: "Thing",
             api_version: "x.test/v1",
             message: &message,
-            strategy: &Plain,
+            strategy: &DefaultStrategy,
             kinds: &NoKinds,
             custom: None,
         };

@@ -8,14 +8,14 @@ use binnacle_schema::Value;
 use crate::ReadFailure;
 
 /// The future of converted objects; the error is for clients.
-pub type Converted<'a> = Pin<Box<dyn Future<Output = Result<Vec<Value>, ReadFailure>> + Send + 'a>>;
+pub type ConversionFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<Value>, ReadFailure>> + Send + 'a>>;
 
 /// Converts objects of a custom resource to another version by other means than schemas, which takes time and may fail.
 pub trait Converter: Send + Sync + 'static {
     /// Converts the objects to the version `api_version`, in their order. None of them is in that version yet.
     ///
     /// Errors: of many objects that are too large together, fewer may be converted.
-    fn convert(&self, objects: Vec<Value>, api_version: &str) -> Converted<'_>;
+    fn convert(&self, objects: Vec<Value>, api_version: &str) -> ConversionFuture<'_>;
 }
 
 /// The schema of one version of a custom resource. Its objects are free-form trees, stored as JSON with sorted members;
@@ -72,7 +72,7 @@ pub enum CustomSource {
 
 /// The result of [`CustomPruning::prune`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pruned {
+pub struct PruneResult {
     /// The paths of unknown fields, in kube-apiserver's order, if they were to be reported.
     pub unknown: Vec<String>,
     /// True if the result of server-side apply has unknown fields or nulls that stay for now.
@@ -88,7 +88,7 @@ pub trait CustomPruning: Send + Sync + 'static {
     ///
     /// Metadata with fields of a wrong type, in Go's words, and for an object of the server a version that the definition
     /// does not have.
-    fn prune(&self, object: &mut Value, source: CustomSource) -> Result<Pruned, String>;
+    fn prune(&self, object: &mut Value, source: CustomSource) -> Result<PruneResult, String>;
 }
 
 /// The part of a [`CustomSchema`] that sets defaults.

@@ -7,7 +7,7 @@ use binnacle_meta::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, Gr
 
 use crate::fields::{FieldLabels, METADATA, METADATA_NAME, SelectableField};
 use crate::lifecycle::Lifecycle;
-use crate::published::Published;
+use crate::published::OpenApiDefinitions;
 use crate::verbs::{VerbOrder, Verbs};
 
 /// An API group with all versions of the release, served or not; a [`ServedGroup`](crate::ServedGroup) has those that a
@@ -80,7 +80,7 @@ pub struct ResourceDescription {
     /// Fields that are never assigned to a field manager writing to the main endpoint. Mostly equal to `puts_back`.
     pub resets: Vec<Text>,
     /// OpenAPI definitions; `None` if the field tables have the kind.
-    pub published: Option<Arc<dyn Published>>,
+    pub published: Option<Arc<dyn OpenApiDefinitions>>,
 }
 
 /// A subresource of a resource.
@@ -272,7 +272,7 @@ impl ResourceDescription {
 
     /// Removes the storage, and sets the verbs.
     #[must_use]
-    pub fn unstored(self, verbs: Verbs) -> Self {
+    pub fn without_storage(self, verbs: Verbs) -> Self {
         Self { verbs, storage: None, ..self }
     }
 

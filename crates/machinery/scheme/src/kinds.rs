@@ -14,7 +14,7 @@ pub trait Kinds: Send + Sync + 'static {
     fn message(&self, definition: &str) -> Option<&Message>;
 
     /// Returns all kinds, sorted by group, version and kind.
-    fn all(&self) -> Vec<KnownKind<'_>>;
+    fn all(&self) -> Vec<RegisteredKind<'_>>;
 
     /// Returns the conversion between a version and the storage version of its kind; `None` for the storage version
     /// itself and for unknown kinds.
@@ -24,7 +24,7 @@ pub trait Kinds: Send + Sync + 'static {
 /// A kind and the schema of its objects, which may be lists or options. Unlike
 /// [`ResourceDescription`](crate::ResourceDescription), it need be neither served nor a resource.
 #[derive(Clone, Copy, Debug)]
-pub struct KnownKind<'a> {
+pub struct RegisteredKind<'a> {
     /// Empty for the core group.
     pub group: &'a str,
     pub version: &'a str,
@@ -45,7 +45,7 @@ impl Kinds for NoKinds {
         None
     }
 
-    fn all(&self) -> Vec<KnownKind<'_>> {
+    fn all(&self) -> Vec<RegisteredKind<'_>> {
         Vec::new()
     }
 

@@ -15,11 +15,11 @@
 //! | [`StoredType`] | resource | [`Storage`] | schema, [`Strategy`], [`Columns`] and [`CustomSchema`] of stored objects |
 //! | [`StoredKind`] | call of a codec | [`StoredType`] | nothing: it borrows what a [`Codec`] needs |
 //! | [`ResourceType`] | resource and version | [`ResourceDescription`], [`StoredType`] | schema of the version, [`Conversion`] to the stored one |
-//! | [`Served`], [`ServedGroup`], [`ServedVersion`], [`Resources`] | change of what is served | [`ResourceDescription`], [`RemoteResource`] | order of preference |
-//! | [`KnownKind`] | kind of the program | | the schema of a kind that need not be a resource |
-//! | `Collection` (registry) | resource and server | [`StoredType`] | store, cache, hooks, admission |
-//! | `Resource` (registry) | resource, version and server | [`ResourceType`], `Collection` | the verbs; encodings of the version |
-//! | `Snapshot` (registry) | change of what is served | `Resource`, [`Served`] | all resources by name |
+//! | [`ServedResources`], [`ServedGroup`], [`ServedVersion`], [`Resources`] | change of what is served | [`ResourceDescription`], [`RemoteResource`] | order of preference |
+//! | [`RegisteredKind`] | kind of the program | | the schema of a kind that need not be a resource |
+//! | `ResourceStore` (registry) | resource and server | [`StoredType`] | store, cache, hooks, admission |
+//! | `Resource` (registry) | resource, version and server | [`ResourceType`], `ResourceStore` | the verbs; encodings of the version |
+//! | `Snapshot` (registry) | change of what is served | `Resource`, [`ServedResources`] | all resources by name |
 
 mod codec;
 mod columns;
@@ -38,26 +38,29 @@ mod verbs;
 
 pub use codec::{
     Codec, Envelope, Growth, JsonText, MAX_STORED_DEPTH, MediaType, ReadFailure, StoredKind, text_length, too_large,
-    why_too_large, within_object_limits,
+    too_large_reason, within_object_limits,
 };
 pub use columns::Columns;
 pub use conversion::Conversion;
 pub use custom_schema::{
-    Converted, Converter, CustomConversion, CustomDefaults, CustomPruning, CustomSchema, CustomSource, CustomVersion,
-    Pruned,
+    ConversionFuture, Converter, CustomConversion, CustomDefaults, CustomPruning, CustomSchema, CustomSource,
+    CustomVersion, PruneResult,
 };
 pub use description::{
     Deletion, GarbageCollection, GroupDescription, ResourceDescription, Storage, SubresourceDescription,
     SubresourceKind, SubresourceRole, VersionDescription,
 };
 pub use fields::{FieldLabels, FieldValue, SelectableField, UnknownLabel};
-pub use kinds::{Kinds, KnownKind, NoKinds};
+pub use kinds::{Kinds, NoKinds, RegisteredKind};
 pub use lifecycle::{Lifecycle, Release};
-pub use published::{OpenApiVersion, Published};
-pub use resource_type::{ResourceType, ScaleFields, StoredType, Written};
+pub use published::{OpenApiDefinitions, OpenApiVersion};
+pub use resource_type::{ResourceType, ScaleFields, StoredType, WriteVersion};
 pub use served::{
-    CUSTOM_RESOURCE_PRIORITIES, RemoteResource, RemoteSubresource, Resources, Served, ServedGroup, ServedVersion, scope,
+    CUSTOM_RESOURCE_PRIORITIES, RemoteResource, RemoteSubresource, Resources, ServedGroup, ServedResources,
+    ServedVersion, scope,
 };
 pub use shared::Shared;
-pub use strategy::{DeleteGrace, MetadataCheck, MetadataChecks, Plain, Strategy, StrategyContext, spec_generation};
+pub use strategy::{
+    DefaultStrategy, DeleteGrace, MetadataCheck, MetadataChecks, Strategy, StrategyContext, spec_generation,
+};
 pub use verbs::{Verb, VerbOrder, Verbs};

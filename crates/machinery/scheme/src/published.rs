@@ -5,7 +5,7 @@ use std::fmt;
 use binnacle_schema::Value;
 
 /// The OpenAPI definitions of a resource.
-pub trait Published: fmt::Debug + Send + Sync + 'static {
+pub trait OpenApiDefinitions: fmt::Debug + Send + Sync + 'static {
     /// Returns the definition of its objects.
     fn object(&self, version: OpenApiVersion) -> Value;
 

@@ -13,7 +13,7 @@ use crate::{
 /// One resource in one version, as its provider supplies it: a [`ResourceDescription`] with schema and conversion, and the
 /// [`StoredType`] that it shares with the other versions. Immutable, and shared by all servers of a process.
 ///
-/// The registry binds it to a store, which makes it a `Resource` over a `Collection`. Those are types of their own, since
+/// The registry binds it to a store, which makes it a `Resource` over a `ResourceStore`. Those are types of their own, since
 /// providers have no store, and since two servers of a process can install the same type over two stores.
 #[derive(Clone)]
 pub struct ResourceType {
@@ -27,7 +27,7 @@ pub struct ResourceType {
 
 /// The part of [`ResourceType`] that all versions of a resource share: a [`Storage`] with the schema, the rules and the
 /// columns of the stored objects. A [`StoredKind`](crate::StoredKind) is the part of it that codecs need; the registry's
-/// `Collection` has the objects themselves.
+/// `ResourceStore` has the objects themselves.
 pub struct StoredType {
     pub storage: Storage,
     pub plural: Text,
@@ -42,7 +42,7 @@ pub struct StoredType {
     pub strategy: Shared<dyn Strategy>,
     pub columns: Shared<dyn Columns>,
     /// The version in which objects are written while an older release is emulated, if that lacks the storage version.
-    pub written: Option<Written>,
+    pub written: Option<WriteVersion>,
     /// The fields of `/scale`, if they differ from those of workloads.
     pub scale: Option<ScaleFields>,
     /// The kinds that stored objects may have.
@@ -81,7 +81,7 @@ impl StoredType {
 
 /// The version in which the objects of a [`StoredType`] are written instead of the version of its [`Storage`].
 #[derive(Clone)]
-pub struct Written {
+pub struct WriteVersion {
     pub version: Text,
     pub api_version: Text,
     pub message: MessageRef,

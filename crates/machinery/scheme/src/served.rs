@@ -12,7 +12,7 @@ use crate::{GroupDescription, ResourceDescription, VersionDescription};
 /// The group versions that a server serves at one time, for discovery and routing. Immutable: a change makes a new set,
 /// which shares the unchanged groups. The registry's `Snapshot` adds the `Resource`s, which have the objects.
 #[derive(Clone, Debug, Default)]
-pub struct Served {
+pub struct ServedResources {
     /// The groups by name, including the core group.
     groups: OrdMap<Text, Arc<ServedGroup>>,
 }
@@ -92,9 +92,9 @@ pub fn scope(namespaced: bool) -> &'static str {
 
 const SCOPES: [&str; 2] = ["Cluster", "Namespaced"];
 
-// === impl Served: constructors ===
+// === impl ServedResources: constructors ===
 
-impl Served {
+impl ServedResources {
     /// Collects the resources of `groups` for which `pick` returns a description. Versions without any are not served.
     pub fn built_in(
         groups: &[GroupDescription],
@@ -123,9 +123,9 @@ impl Served {
     }
 }
 
-// === impl Served: changes ===
+// === impl ServedResources: changes ===
 
-impl Served {
+impl ServedResources {
     /// Adds a group version or replaces it.
     pub fn insert(&mut self, group: Text, version: ServedVersion) {
         let changed = self
@@ -149,9 +149,9 @@ impl Served {
     }
 }
 
-// === impl Served: queries ===
+// === impl ServedResources: queries ===
 
-impl Served {
+impl ServedResources {
     /// Returns all groups in the order of discovery, including the core group: by descending priority, then by name.
     pub fn groups(&self) -> Vec<&ServedGroup> {
         let mut groups: Vec<&ServedGroup> = self.groups.values().map(|group| &**group).collect();

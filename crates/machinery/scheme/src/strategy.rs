@@ -268,9 +268,9 @@ pub trait Strategy: Send + Sync + 'static {
 
 /// A kind without rules of its own.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Plain;
+pub struct DefaultStrategy;
 
-impl Strategy for Plain {}
+impl Strategy for DefaultStrategy {}
 
 /// Sets `metadata.generation`: 1 on create (`old` is `None`), one more when `changed`, the old one otherwise.
 pub fn spec_generation(object: &mut Value, old: Option<&Value>, changed: impl FnOnce(&Value, &Value) -> bool) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use binnacle_meta::FieldErrors;
 use binnacle_schema::{Field, Limits, Message, MessageRef, Object, Ty, Value, json};
-use binnacle_structural::resource::{Part, Reading, ResourceSchema};
+use binnacle_structural::resource::{CoercionOptions, Part, ResourceSchema};
 use binnacle_structural::{Interner, Structural};
 
 fn main() -> std::io::Result<()> {
@@ -37,20 +37,21 @@ fn answer(question: &Value, interner: &Interner, meta: &MessageRef) -> Value {
     };
     let resource = ResourceSchema::new(Some(schema), meta.clone());
     let mut new = question.get("new").cloned().unwrap_or_default();
-    let unknown = match resource.read(&mut new, Reading { tell_unknown: true, ..Reading::default() }) {
+    let unknown = match resource.read(&mut new, CoercionOptions { report_unknown: true, ..CoercionOptions::default() })
+    {
         Ok(unknown) => unknown,
         Err(error) => return failure(&error),
     };
     resource.set_defaults(&mut new);
     let mut old = question.get("old").cloned();
     if let Some(old) = &mut old {
-        if let Err(error) = resource.read(old, Reading { from_store: true, ..Reading::default() }) {
+        if let Err(error) = resource.read(old, CoercionOptions { from_store: true, ..CoercionOptions::default() }) {
             return failure(&error);
         }
         resource.set_defaults(old);
     }
     let part = if question.bool_at(&["status"]) { Part::Status } else { Part::Whole };
-    let judgement = resource.judge(&new, old.as_ref(), part, FieldErrors::new());
+    let judgement = resource.validate(&new, old.as_ref(), part, FieldErrors::new());
     binnacle_schema::sort_free_form(&mut new);
     let errors = judgement.errors.iter().map(|error| {
         let parts = [("field", error.field.to_string()), ("message", error.body().to_owned())];

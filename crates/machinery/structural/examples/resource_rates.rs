@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use binnacle_meta::FieldErrors;
 use binnacle_schema::{Field, Message, MessageRef, Object, Ty, Value, value};
-use binnacle_structural::resource::{Part, Reading, ResourceSchema};
+use binnacle_structural::resource::{CoercionOptions, Part, ResourceSchema};
 use binnacle_structural::{Interner, Structural, footprint};
 
 /// Returns a schema of 186 fields: thirty in each of six groups, two of which have rules.
@@ -88,10 +88,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     rate("copy the object", || drop(black_box(object.clone())));
     rate("copy, prune, set defaults", || {
         let mut object = object.clone();
-        drop(black_box(resource.read(&mut object, Reading::default())));
+        drop(black_box(resource.read(&mut object, CoercionOptions::default())));
         resource.set_defaults(&mut object);
     });
-    let judge = |old: Option<&Value>| resource.judge(&object, old, Part::Whole, FieldErrors::new());
+    let judge = |old: Option<&Value>| resource.validate(&object, old, Part::Whole, FieldErrors::new());
     assert!(judge(None).errors.is_empty());
     rate("judge a new object", || drop(black_box(judge(None))));
     rate("judge an update", || drop(black_box(judge(Some(&object)))));

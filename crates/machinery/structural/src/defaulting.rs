@@ -2,7 +2,7 @@
 
 use binnacle_meta::Text;
 use binnacle_schema::{Object, Value};
-use binnacle_work::{Exceeded, charge, exceed};
+use binnacle_work::{BudgetError, charge, exceed};
 
 use crate::structural::Structural;
 use crate::weight::{Weight, charge_lookup};
@@ -101,7 +101,7 @@ impl Defaulter {
     fn copy(&mut self, default: &Value, schema: &Structural, member: Weight) -> Option<Value> {
         let weight = schema.default_weight();
         let Some(remaining) = self.remaining.checked_sub(weight.text.saturating_add(member.text)) else {
-            exceed(Exceeded::Defaults(MAX_ADDED));
+            exceed(BudgetError::Defaults(MAX_ADDED));
             return None;
         };
         self.remaining = remaining;
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use crate::Interner;
     use binnacle_schema::value;
-    use binnacle_work::{Exceeded, WorkBudget, WorkLimits};
+    use binnacle_work::{BudgetError, WorkBudget, WorkLimits};
 
     #[test]
     fn sets_defaults_and_replaces_non_nullable_nulls() {
@@ -195,7 +195,7 @@ mod tests {
         let (schema, mut object) = wide(300, 40_000);
         let budget = WorkBudget::new(WorkLimits::REQUEST);
         budget.enter(|| set_defaults(&mut object, &schema));
-        assert_eq!(budget.check(), Err(Exceeded::Defaults(MAX_ADDED)));
+        assert_eq!(budget.check(), Err(BudgetError::Defaults(MAX_ADDED)));
         let filled = object.list_at(&["l"]).iter().filter(|item| item.get("d").is_some()).count();
         assert!((500..1000).contains(&filled), "{filled} items were made");
         assert!(budget.memory() < WorkLimits::REQUEST.memory / 4, "{}", budget.memory());
@@ -211,7 +211,7 @@ mod tests {
         let mut object = value!({"l": (Value::List(vec![value!({}); 40_000]))});
         let budget = WorkBudget::new(WorkLimits::REQUEST);
         budget.enter(|| set_defaults(&mut object, &schema));
-        assert_eq!(budget.check(), Err(Exceeded::Defaults(MAX_ADDED)));
+        assert_eq!(budget.check(), Err(BudgetError::Defaults(MAX_ADDED)));
     }
 
     #[test]
@@ -219,7 +219,7 @@ mod tests {
         let (schema, mut object) = wide(100, 1000);
         let budget = WorkBudget::new(WorkLimits { memory: 1 << 20, ..WorkLimits::REQUEST });
         budget.enter(|| set_defaults(&mut object, &schema));
-        assert_eq!(budget.check(), Err(Exceeded::Memory(1 << 20)));
+        assert_eq!(budget.check(), Err(BudgetError::Memory(1 << 20)));
     }
 
     #[test]

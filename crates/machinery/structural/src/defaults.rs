@@ -10,8 +10,8 @@ use crate::embedded::{self, Coercion};
 use crate::error_value::error_value;
 use crate::interner::Interner;
 use crate::pruning::{RESOURCE_FIELDS, prune};
-use crate::rules::{Judgement, RUNTIME_BUDGET, Rules};
-use crate::structural::{Additional, Structural};
+use crate::rules::{RUNTIME_BUDGET, Rules, Verdict};
+use crate::structural::{AdditionalProperties, Structural};
 use crate::validation;
 
 /// The requirements on defaults.
@@ -118,7 +118,7 @@ impl Pruner<'_> {
         }
         let below = schema.additional_schema().and_then(|below| self.node(below, &Step::Member(step, "*")));
         if let Some(below) = below {
-            changed.get_or_insert_with(|| schema.clone()).additional = Additional::Schema(below);
+            changed.get_or_insert_with(|| schema.clone()).additional = AdditionalProperties::Schema(below);
         }
         let items = schema.items.as_deref().and_then(|items| self.node(items, &Step::Item(step)));
         if let Some(items) = items {
@@ -226,7 +226,7 @@ impl Walk<'_, '_> {
     }
 
     fn run(&mut self, rules: &Rules, default: &Value, old: Option<&Value>, path: &FieldPath) -> i64 {
-        let mut verdict = Judgement::default();
+        let mut verdict = Verdict::default();
         let unratcheted: Option<CorrelatedObject<'_>> = None;
         let left = rules.evaluate(default, old, unratcheted, path, self.budget, &mut verdict);
         self.errors.extend(verdict.errors);

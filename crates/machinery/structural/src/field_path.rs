@@ -59,7 +59,7 @@ impl FoundField<'_> {
                 self.path.push('.');
             }
             self.path.push_str(&name);
-        } else if matches!(schema.additional, crate::Additional::Unset) {
+        } else if matches!(schema.additional, crate::AdditionalProperties::Unset) {
             return Err(NO_FIELD.to_owned());
         } else {
             self.schema = schema.additional_schema().map(Arc::as_ref);

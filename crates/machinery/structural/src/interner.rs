@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use binnacle_schema::Value;
 
 use crate::pattern::{CompiledPatterns, Pattern};
-use crate::structural::{Additional, Alternatives, Structural, Values};
+use crate::structural::{AdditionalProperties, Alternatives, Structural, Values};
 
 /// A pool of schemas. The versions of a resource, and resources with a common part in their schemas, share its nodes: a
 /// node is looked up by its own keywords and the identity of its child nodes, which are interned first.
@@ -130,9 +130,9 @@ fn hash_node(node: &Structural, hasher: &mut impl Hasher) {
     (&node.kind, node.nullable, node.preserve_unknown, node.embedded, node.int_or_string).hash(hasher);
     (node.list_type, node.map_type, &node.list_map_keys, &node.rules).hash(hasher);
     match &node.additional {
-        Additional::Unset => 0_u8.hash(hasher),
-        Additional::Any(any) => (1_u8, any).hash(hasher),
-        Additional::Schema(schema) => identity(schema, hasher),
+        AdditionalProperties::Unset => 0_u8.hash(hasher),
+        AdditionalProperties::Any(any) => (1_u8, any).hash(hasher),
+        AdditionalProperties::Schema(schema) => identity(schema, hasher),
     }
     if let Some(items) = &node.items {
         identity(items, hasher);
@@ -186,9 +186,9 @@ fn hash_value(value: &Value, hasher: &mut impl Hasher) {
 
 fn same(a: &Structural, b: &Structural) -> bool {
     let additional = match (&a.additional, &b.additional) {
-        (Additional::Unset, Additional::Unset) => true,
-        (Additional::Any(a), Additional::Any(b)) => a == b,
-        (Additional::Schema(a), Additional::Schema(b)) => Arc::ptr_eq(a, b),
+        (AdditionalProperties::Unset, AdditionalProperties::Unset) => true,
+        (AdditionalProperties::Any(a), AdditionalProperties::Any(b)) => a == b,
+        (AdditionalProperties::Schema(a), AdditionalProperties::Schema(b)) => Arc::ptr_eq(a, b),
         _ => false,
     };
     let properties = || {

@@ -9,7 +9,7 @@
 //! use binnacle_meta::FieldErrors;
 //! use binnacle_schema::{Field, Message, MessageRef, Ty, value};
 //! use binnacle_structural::{Interner, Structural};
-//! use binnacle_structural::resource::{Part, Reading, ResourceSchema};
+//! use binnacle_structural::resource::{Part, CoercionOptions, ResourceSchema};
 //!
 //! let interner = Interner::new();
 //! let schema = value!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
@@ -21,10 +21,10 @@
 //! let resource = ResourceSchema::new(Some(schema), MessageRef::Shared(Arc::new(metadata)));
 //!
 //! let mut object = value!({"metadata": {"name": "a"}, "spec": {"size": 6i64, "odd": true}});
-//! let unknown = resource.read(&mut object, Reading { tell_unknown: true, ..Reading::default() }).unwrap();
+//! let unknown = resource.read(&mut object, CoercionOptions { report_unknown: true, ..CoercionOptions::default() }).unwrap();
 //! assert_eq!(unknown, ["spec.odd"]);
 //! resource.set_defaults(&mut object);
-//! let judgement = resource.judge(&object, None, Part::Whole, FieldErrors::new());
+//! let judgement = resource.validate(&object, None, Part::Whole, FieldErrors::new());
 //! assert_eq!(
 //!     judgement.errors[0].to_string(),
 //!     "spec.size: Invalid value: 6: spec.size in body should be less than or equal to 5"
@@ -66,12 +66,12 @@ pub use field_path::FoundField;
 pub use footprint::footprint;
 pub use format::{Format, SupportedFormat};
 pub use interner::Interner;
-pub use message::{Typing, message};
+pub use message::{SchemaScope, message};
 pub use metrics::register_metrics;
-pub use parse::{Unsupported, check};
+pub use parse::{UnsupportedKeyword, check};
 pub use pattern::Pattern;
 pub use scale::ScalePaths;
 pub use structural::{
-    Additional, Alternatives, ListType, MapType, Numbers, Rule, SchemaType, Size, Structural, Values,
+    AdditionalProperties, Alternatives, ListType, MapType, Numbers, Rule, SchemaType, Size, Structural, Values,
 };
 pub use weight::Weight;

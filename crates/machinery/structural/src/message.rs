@@ -6,11 +6,11 @@ use binnacle_meta::Text;
 use binnacle_schema::{Field, ListType as FieldListType, Message, MessageRef, Ty, json};
 
 use crate::format::Format;
-use crate::structural::{Additional, ListType, MapType, SchemaType, Structural};
+use crate::structural::{AdditionalProperties, ListType, MapType, SchemaType, Structural};
 
 /// The part of a schema that server-side apply and field managers use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Typing {
+pub enum SchemaScope {
     /// All of it.
     #[default]
     Schema,
@@ -25,22 +25,22 @@ pub enum Typing {
 pub fn message(
     name: impl Into<Text>,
     schema: Option<&Structural>,
-    typing: Typing,
+    typing: SchemaScope,
     object_meta: &MessageRef,
 ) -> Message {
     // Metadata may have other fields as well, which are dropped later.
-    let preserving = (typing == Typing::Preserving).then(|| {
+    let preserving = (typing == SchemaScope::Preserving).then(|| {
         let mut preserving = Message::new(object_meta.name.clone(), object_meta.fields.to_vec());
         preserving.additional = Some(Box::new(Ty::Json));
         MessageRef::Shared(Arc::new(preserving))
     });
     let view = MessageBuilder { object_meta: preserving.as_ref().unwrap_or(object_meta) };
-    let Some(schema) = schema.filter(|_| typing != Typing::Nothing) else {
+    let Some(schema) = schema.filter(|_| typing != SchemaScope::Nothing) else {
         let mut message = Message::new(name, vec![]);
         message.additional = Some(Box::new(Ty::Json));
         return message;
     };
-    let mut message = view.structure(schema, true, schema.preserve_unknown || typing == Typing::Preserving);
+    let mut message = view.structure(schema, true, schema.preserve_unknown || typing == SchemaScope::Preserving);
     message.name = name.into();
     message
 }
@@ -66,11 +66,11 @@ impl MessageBuilder<'_> {
         let own: Vec<Field> = own.map(|(name, property)| self.field(name, property, preserve)).collect();
         fields.extend(own);
         let additional = match &schema.additional {
-            Additional::Any(false) => None,
-            Additional::Any(true) => Some(Ty::Json),
-            Additional::Schema(additional) => Some(self.element(additional, preserve)),
-            Additional::Unset if preserve || fields.is_empty() => Some(Ty::Json),
-            Additional::Unset => None,
+            AdditionalProperties::Any(false) => None,
+            AdditionalProperties::Any(true) => Some(Ty::Json),
+            AdditionalProperties::Schema(additional) => Some(self.element(additional, preserve)),
+            AdditionalProperties::Unset if preserve || fields.is_empty() => Some(Ty::Json),
+            AdditionalProperties::Unset => None,
         };
         let mut message = Message::new("", fields);
         message.additional = additional.map(Box::new);
@@ -103,9 +103,9 @@ impl MessageBuilder<'_> {
             Some(SchemaType::Object) => match &schema.additional {
                 // A message can be marked as atomic at any position.
                 _ if structured || schema.map_type == Some(MapType::Atomic) => self.shared(schema, preserve),
-                Additional::Any(false) => self.shared(schema, preserve),
-                Additional::Schema(additional) => Ty::Map(Box::new(self.element(additional, preserve))),
-                Additional::Any(true) | Additional::Unset => Ty::Map(Box::new(Ty::Json)),
+                AdditionalProperties::Any(false) => self.shared(schema, preserve),
+                AdditionalProperties::Schema(additional) => Ty::Map(Box::new(self.element(additional, preserve))),
+                AdditionalProperties::Any(true) | AdditionalProperties::Unset => Ty::Map(Box::new(Ty::Json)),
             },
             None => self.untyped(schema, preserve),
             Some(SchemaType::Other(_)) => Ty::Json,
@@ -114,7 +114,7 @@ impl MessageBuilder<'_> {
 
     /// Returns the type of any value, of which members and elements may have schemas.
     fn untyped(&self, schema: &Structural, preserve: bool) -> Ty {
-        let any = matches!(schema.additional, Additional::Unset | Additional::Any(true));
+        let any = matches!(schema.additional, AdditionalProperties::Unset | AdditionalProperties::Any(true));
         if any && schema.items.is_none() && !schema.has_properties() && !schema.embedded {
             return Ty::Json;
         }
@@ -195,7 +195,7 @@ mod tests {
         }});
         let schema = Structural::parse(&schema, &Interner::new()).unwrap();
         let meta = MessageRef::Shared(Arc::new(Message::new("ObjectMeta", vec![Field::new("name", Ty::String)])));
-        let root = message("Test", Some(&schema), Typing::Schema, &meta);
+        let root = message("Test", Some(&schema), SchemaScope::Schema, &meta);
         let names: Vec<&str> = root.fields.iter().map(|field| field.name.as_str()).collect();
         assert_eq!(names, ["apiVersion", "kind", "metadata", "spec"]);
         assert_eq!(root.get("metadata").unwrap().ty.message().unwrap().name, "ObjectMeta");
@@ -226,9 +226,9 @@ mod tests {
         assert!(matches!(spec.get("data").unwrap().ty, Ty::String));
         assert!(matches!(spec.get("since").unwrap().ty, Ty::Time));
         // Of a schema that is not structural, not even the metadata is known.
-        let nothing = message("Test", Some(&schema), Typing::Nothing, &meta);
+        let nothing = message("Test", Some(&schema), SchemaScope::Nothing, &meta);
         assert!(nothing.fields.is_empty() && nothing.additional.is_some());
-        let preserving = message("Test", Some(&schema), Typing::Preserving, &meta);
+        let preserving = message("Test", Some(&schema), SchemaScope::Preserving, &meta);
         assert!(preserving.get("metadata").unwrap().ty.message().unwrap().additional.is_some());
         assert!(preserving.additional.is_some());
         assert!(preserving.get("spec").unwrap().ty.message().unwrap().additional.is_some());

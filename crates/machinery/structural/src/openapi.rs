@@ -6,7 +6,7 @@ use binnacle_schema::{Object, Value, json, value};
 
 /// The OpenAPI version of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum SpecVersion {
     /// Without the parts that Swagger and kubectl do not support: alternatives, nullable values, properties beside
     /// unknown ones, defaults.
     V2,
@@ -38,7 +38,7 @@ pub fn definition_name(kind: &GroupVersionKind) -> String {
     name
 }
 
-impl Form {
+impl SpecVersion {
     /// Returns the part of a reference before the name of a definition.
     fn prefix(self) -> &'static str {
         match self {
@@ -63,11 +63,11 @@ const EMBEDDED_KIND: &str = "kind is a string value representing the type of thi
 
 impl CrdVersion<'_> {
     /// Returns the definition of the kind.
-    pub fn definition(&self, form: Form) -> Value {
+    pub fn definition(&self, form: SpecVersion) -> Value {
         let preserves = |schema: &Value| self.preserve_unknown || schema.bool_at(&[PRESERVE]);
         let mut root = match self.schema {
             // kubectl would reject fields that are not among the properties.
-            Some(schema) if form == Form::V2 && preserves(schema) => value!({"type": "object"}),
+            Some(schema) if form == SpecVersion::V2 && preserves(schema) => value!({"type": "object"}),
             Some(schema) => {
                 let mut root = node(schema, form);
                 embed(&mut root, form);
@@ -84,7 +84,7 @@ impl CrdVersion<'_> {
     }
 
     /// Returns the definition of lists of the kind, `list_kind`, whose items are `plural`.
-    pub fn list_definition(&self, form: Form, list_kind: &Text, plural: &str) -> Value {
+    pub fn list_definition(&self, form: SpecVersion, list_kind: &Text, plural: &str) -> Value {
         let GroupVersionKind { kind, .. } = self.kind;
         let element = format!("{}{}", form.prefix(), definition_name(self.kind));
         let items = format!("List of {plural}. More info: {CONVENTIONS}");
@@ -122,25 +122,25 @@ fn text(description: &str) -> Value {
     value!({"description": description, "type": "string"})
 }
 
-fn metadata(form: Form) -> Value {
+fn metadata(form: SpecVersion) -> Value {
     reference_with(METADATA, "ObjectMeta", form)
 }
 
 /// Returns a reference to a definition of `meta/v1`. In version 3 a reference has no siblings.
-fn reference_with(description: &'static str, name: &str, form: Form) -> Value {
+fn reference_with(description: &'static str, name: &str, form: SpecVersion) -> Value {
     let mut out = value!({});
     let object = out.make_object();
     object.insert("description", Text::new_static(description));
     let target = Text::from(format!("{}io.k8s.apimachinery.pkg.apis.meta.v1.{name}", form.prefix()));
     match form {
-        Form::V2 => object.insert("$ref", target),
-        Form::V3 => object.insert("allOf", vec![[("$ref", target)].into_iter().collect::<Object>()]),
+        SpecVersion::V2 => object.insert("$ref", target),
+        SpecVersion::V3 => object.insert("allOf", vec![[("$ref", target)].into_iter().collect::<Object>()]),
     };
     out
 }
 
 /// Returns a schema with everything below it.
-fn node(schema: &Value, form: Form) -> Value {
+fn node(schema: &Value, form: SpecVersion) -> Value {
     let mut out = Object::new();
     for (name, value) in schema.as_object().into_iter().flat_map(Object::iter) {
         let value = match (name.as_str(), value) {
@@ -153,7 +153,7 @@ fn node(schema: &Value, form: Form) -> Value {
         out.insert(name.clone(), value);
     }
     unfold(&mut out);
-    let drops_below = form == Form::V2 && simplify(&mut out, schema);
+    let drops_below = form == SpecVersion::V2 && simplify(&mut out, schema);
     let below = |schema: &Value| match schema {
         Value::Object(_) => node(schema, form),
         other => other.clone(),
@@ -259,7 +259,7 @@ fn simplify(out: &mut Object, schema: &Value) -> bool {
 }
 
 /// Adds the fields of resources to embedded ones.
-fn embed(schema: &mut Value, form: Form) {
+fn embed(schema: &mut Value, form: SpecVersion) {
     let Some(object) = schema.as_object_mut() else { return };
     for name in ["items", "additionalProperties"] {
         if let Some(below) = object.get_mut(name) {
@@ -271,7 +271,7 @@ fn embed(schema: &mut Value, form: Form) {
     }
     let is = |name: &str| object.get(name).and_then(Value::as_bool) == Some(true);
     // kubectl would reject unknown members.
-    if !is(EMBEDDED) || form == Form::V2 && is(PRESERVE) {
+    if !is(EMBEDDED) || form == SpecVersion::V2 && is(PRESERVE) {
         return;
     }
     let properties = object.object_entry("properties");
@@ -291,7 +291,7 @@ fn embed(schema: &mut Value, form: Form) {
 mod tests {
     use super::*;
 
-    fn publish(properties: Value, form: Form) -> Value {
+    fn publish(properties: Value, form: SpecVersion) -> Value {
         let mut schema = value!({"type": "object"});
         schema.make_object().insert("properties", properties);
         let kind = GroupVersionKind { group: "example.com".into(), version: "v1".into(), kind: "Thing".into() };
@@ -347,8 +347,8 @@ mod tests {
             properties.make_object().insert("x", schema);
             let published =
                 |form| publish(properties.clone(), form).at(&["properties", "x"]).cloned().unwrap_or_default();
-            assert_eq!(published(Form::V3), v3);
-            assert_eq!(published(Form::V2), v2);
+            assert_eq!(published(SpecVersion::V3), v3);
+            assert_eq!(published(SpecVersion::V2), v2);
         }
     }
 
@@ -357,7 +357,7 @@ mod tests {
         let schema = value!({"spec": {
             "type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true,
         }});
-        let root = publish(schema.clone(), Form::V3);
+        let root = publish(schema.clone(), SpecVersion::V3);
         let spec = root.at(&["properties", "spec"]).unwrap();
         assert_eq!(spec.get("required"), Some(&value!(["kind", "apiVersion"])));
         assert_eq!(spec.object_at(&["properties"]).unwrap().len(), 3);
@@ -367,7 +367,7 @@ mod tests {
         );
         assert_eq!(root.get("x-kubernetes-selectable-fields"), Some(&value!([{"fieldPath": "spec.a"}])));
         assert!(root.str_at(&["properties", "apiVersion", "description"]).starts_with("APIVersion defines"));
-        let spec = publish(schema, Form::V2).at(&["properties", "spec"]).cloned().unwrap();
+        let spec = publish(schema, SpecVersion::V2).at(&["properties", "spec"]).cloned().unwrap();
         assert_eq!(spec.as_object().unwrap().len(), 2);
     }
 }

@@ -8,7 +8,7 @@ use binnacle_schema::{Object, Value, json};
 use crate::format::Format;
 use crate::interner::Interner;
 use crate::structural::{
-    Additional, Alternatives, ListType, MapType, Numbers, Rule, SchemaType, Size, Structural, Values,
+    AdditionalProperties, Alternatives, ListType, MapType, Numbers, Rule, SchemaType, Size, Structural, Values,
 };
 
 /// The steps of parsing one schema.
@@ -16,7 +16,7 @@ const NODE: u64 = 100;
 
 /// The reason why a schema cannot be parsed as a structural one, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unsupported {
+pub enum UnsupportedKeyword {
     #[error("OpenAPIV3Schema '{0}' is not supported")]
     Keyword(&'static str),
     #[error("OpenAPIV3Schema 'items' must be a schema, but is an array")]
@@ -29,13 +29,13 @@ pub enum Unsupported {
 ///
 /// # Errors
 /// The same as of [`Structural::parse`].
-pub fn check(schema: &Value) -> Result<(), Unsupported> {
+pub fn check(schema: &Value) -> Result<(), UnsupportedKeyword> {
     unsupported_keywords(schema)?;
     if schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(false) {
-        return Err(Unsupported::PreserveFalse);
+        return Err(UnsupportedKeyword::PreserveFalse);
     }
     if matches!(present(schema, "items"), Some(Value::List(items)) if !items.is_empty()) {
-        return Err(Unsupported::ItemsArray);
+        return Err(UnsupportedKeyword::ItemsArray);
     }
     for name in ["items", "additionalProperties", "not"] {
         if let Some(below @ Value::Object(_)) = schema.get(name) {
@@ -54,16 +54,16 @@ impl Structural {
     /// # Errors
     /// Fails for keywords that structural schemas cannot have. The validation of definitions checks the other rules of
     /// structural schemas.
-    pub fn parse(schema: &Value, interner: &Interner) -> Result<Arc<Self>, Unsupported> {
+    pub fn parse(schema: &Value, interner: &Interner) -> Result<Arc<Self>, UnsupportedKeyword> {
         binnacle_work::pace(NODE);
         unsupported_keywords(schema)?;
         let values = values(schema, interner)?;
         if schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(false) {
-            return Err(Unsupported::PreserveFalse);
+            return Err(UnsupportedKeyword::PreserveFalse);
         }
         let below = |schema: &Value| Self::parse(schema, interner);
         let items = match present(schema, "items") {
-            Some(Value::List(items)) if !items.is_empty() => return Err(Unsupported::ItemsArray),
+            Some(Value::List(items)) if !items.is_empty() => return Err(UnsupportedKeyword::ItemsArray),
             Some(items @ Value::Object(_)) => Some(below(items)?),
             _ => None,
         };
@@ -72,9 +72,9 @@ impl Structural {
         let mut properties = named.collect::<Result<Vec<_>, _>>()?;
         properties.sort_by(|a, b| a.0.cmp(&b.0));
         let additional = match present(schema, "additionalProperties") {
-            Some(Value::Bool(any)) => Additional::Any(*any),
-            Some(additional @ Value::Object(_)) => Additional::Schema(below(additional)?),
-            _ => Additional::Unset,
+            Some(Value::Bool(any)) => AdditionalProperties::Any(*any),
+            Some(additional @ Value::Object(_)) => AdditionalProperties::Schema(below(additional)?),
+            _ => AdditionalProperties::Unset,
         };
         let text = |name: &str| schema.str_at(&[name]);
         let is = |name: &str| schema.bool_at(&[name]);
@@ -116,20 +116,20 @@ fn unpacked(value: &Value) -> Value {
     value
 }
 
-fn unsupported_keywords(schema: &Value) -> Result<(), Unsupported> {
+fn unsupported_keywords(schema: &Value) -> Result<(), UnsupportedKeyword> {
     let is_text = |name: &&str| !schema.str_at(&[name]).is_empty();
     let is_filled = |name: &&str| schema.object_at(&[name]).is_some_and(|members| !members.is_empty());
     let keyword = ["id", "$schema", "$ref"].into_iter().find(is_text);
     let keyword = keyword.or_else(|| ["patternProperties", "dependencies"].into_iter().find(is_filled));
     let keyword = keyword.or_else(|| present(schema, "additionalItems").map(|_| "additionalItems"));
     match keyword.or_else(|| Some("definitions").filter(is_filled)) {
-        Some("$schema") => Err(Unsupported::Keyword("schema")),
-        Some(keyword) => Err(Unsupported::Keyword(keyword)),
+        Some("$schema") => Err(UnsupportedKeyword::Keyword("schema")),
+        Some(keyword) => Err(UnsupportedKeyword::Keyword(keyword)),
         None => Ok(()),
     }
 }
 
-fn values(schema: &Value, interner: &Interner) -> Result<Option<Values>, Unsupported> {
+fn values(schema: &Value, interner: &Interner) -> Result<Option<Values>, UnsupportedKeyword> {
     let not = match present(schema, "not") {
         Some(not) => Some(Structural::parse(not, interner)?),
         None => None,

@@ -7,7 +7,7 @@ use binnacle_schema::Value;
 use binnacle_work::charge;
 
 use crate::path::Path;
-use crate::structural::{Additional, Structural};
+use crate::structural::{AdditionalProperties, Structural};
 
 /// The members of every resource, independent of its schema.
 pub(crate) const RESOURCE_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
@@ -125,10 +125,10 @@ fn member<'s>(schema: Option<&'s Structural>, preserved: bool, name: &str) -> Me
         return Member::Known(property);
     }
     match &schema.additional {
-        Additional::Schema(additional) => Member::Known(additional),
-        Additional::Any(_) => Member::Any,
-        Additional::Unset if preserved => Member::Preserved,
-        Additional::Unset => Member::Unknown,
+        AdditionalProperties::Schema(additional) => Member::Known(additional),
+        AdditionalProperties::Any(_) => Member::Any,
+        AdditionalProperties::Unset if preserved => Member::Preserved,
+        AdditionalProperties::Unset => Member::Unknown,
     }
 }
 

@@ -11,10 +11,10 @@ use crate::correlation::{ComparisonCache, CorrelatedObject};
 use crate::defaulting;
 use crate::embedded::{self, Coercion};
 use crate::list_types;
-use crate::message::{Typing, message};
+use crate::message::{SchemaScope, message};
 use crate::metrics;
 use crate::pruning;
-use crate::rules::{Judgement, RUNTIME_BUDGET, Rules};
+use crate::rules::{RUNTIME_BUDGET, Rules, Verdict};
 use crate::structural::{ListType, Structural};
 use crate::validation;
 use crate::weight::{copy_charged, equal};
@@ -24,7 +24,7 @@ use crate::weight::{copy_charged, equal};
 pub struct ResourceSchema {
     load: Box<dyn Fn() -> Option<Arc<Structural>> + Send + Sync>,
     object_meta: MessageRef,
-    typing: Typing,
+    typing: SchemaScope,
     loaded: OnceLock<LoadedSchema>,
     rules: OnceLock<Option<Rules>>,
     message: OnceLock<Arc<Message>>,
@@ -58,9 +58,9 @@ pub enum Part {
 
 /// The options for fitting a decoded object to its schema.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Reading {
+pub struct CoercionOptions {
     /// True if the paths of unknown fields are returned.
-    pub tell_unknown: bool,
+    pub report_unknown: bool,
     /// True for `spec.preserveUnknownFields` of old definitions: only metadata is processed.
     pub preserve_unknown: bool,
     /// True for stored objects: fields of a wrong type in metadata are dropped, and a missing generation is set.
@@ -68,12 +68,12 @@ pub struct Reading {
     /// True for results of server-side apply: unknown fields and nulls stay, malformed metadata of the object is
     /// dropped, and that of embedded resources is left to validation.
     pub applied: bool,
-    pub of: Of,
+    pub declared_type: DeclaredType,
 }
 
 /// The type that an object names. Those of other types are refused after they were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Of {
+pub enum DeclaredType {
     /// The schema's kind and version.
     #[default]
     Schema,
@@ -103,12 +103,12 @@ impl ResourceSchema {
     /// Like [`ResourceSchema::new`], with a schema that is loaded on first use.
     pub fn lazy(load: impl Fn() -> Option<Arc<Structural>> + Send + Sync + 'static, object_meta: MessageRef) -> Self {
         let (loaded, rules, message) = Default::default();
-        Self { load: Box::new(load), object_meta, typing: Typing::default(), loaded, rules, message }
+        Self { load: Box::new(load), object_meta, typing: SchemaScope::default(), loaded, rules, message }
     }
 
     /// Sets the part of the schema that server-side apply uses, which is all of it otherwise.
     #[must_use]
-    pub fn with_typing(self, typing: Typing) -> Self {
+    pub fn with_scope(self, typing: SchemaScope) -> Self {
         Self { typing, ..self }
     }
 
@@ -158,7 +158,7 @@ impl ResourceSchema {
     ///
     /// # Errors
     /// Fails for metadata with fields of a wrong type.
-    pub fn read(&self, object: &mut Value, reading: Reading) -> Result<Vec<String>, ReadError> {
+    pub fn read(&self, object: &mut Value, reading: CoercionOptions) -> Result<Vec<String>, ReadError> {
         let coercion =
             Coercion { object_meta: &self.object_meta, drop_malformed: reading.from_store || reading.applied };
         let mut unknown = Vec::new();
@@ -167,9 +167,9 @@ impl ResourceSchema {
             Some(tree) => Some(embedded::object_meta(tree, coercion, &path, &mut unknown)?),
             None => None,
         };
-        let schema = self.schema().filter(|_| reading.of == Of::Schema).map(|schema| &**schema);
-        if !reading.preserve_unknown && !reading.applied && reading.of != Of::OtherKind {
-            match reading.tell_unknown {
+        let schema = self.schema().filter(|_| reading.declared_type == DeclaredType::Known).map(|schema| &**schema);
+        if !reading.preserve_unknown && !reading.applied && reading.declared_type != DeclaredType::OtherKind {
+            match reading.report_unknown {
                 true => unknown.extend(pruning::prune_and_report(object, schema, true)),
                 false => pruning::prune(object, schema, true),
             }
@@ -187,7 +187,7 @@ impl ResourceSchema {
             }
             object.make_object().insert("metadata", metadata);
         }
-        if !reading.tell_unknown {
+        if !reading.report_unknown {
             unknown.clear();
         }
         Ok(unknown)
@@ -227,12 +227,12 @@ impl ResourceSchema {
     /// its replicas.
     ///
     /// Errors of unchanged parts are dropped, both of the schema and of rules.
-    pub fn judge(&self, new: &Value, old: Option<&Value>, part: Part, found: FieldErrors) -> Judgement {
+    pub fn validate(&self, new: &Value, old: Option<&Value>, part: Part, found: FieldErrors) -> Verdict {
         self.validate_with(new, old, part, found, false)
     }
 
-    /// Like [`ResourceSchema::judge`], for an object with an error that prevents its rules from running.
-    pub fn judge_blocked(&self, new: &Value, old: Option<&Value>, part: Part, found: FieldErrors) -> Judgement {
+    /// Like [`ResourceSchema::validate`], for an object with an error that prevents its rules from running.
+    pub fn validate_blocked(&self, new: &Value, old: Option<&Value>, part: Part, found: FieldErrors) -> Verdict {
         self.validate_with(new, old, part, found, true)
     }
 
@@ -243,8 +243,8 @@ impl ResourceSchema {
         part: Part,
         found: FieldErrors,
         blocked: bool,
-    ) -> Judgement {
-        let Some(schema) = self.schema() else { return Judgement { errors: found, warnings: Vec::new() } };
+    ) -> Verdict {
+        let Some(schema) = self.schema() else { return Verdict { errors: found, warnings: Vec::new() } };
         let cache = ComparisonCache::default();
         let change = old.map(|old| CorrelatedObject::new(new, old, schema, &cache));
         let verdict = self.validate_change(new, old, schema, change, (part, found, blocked));
@@ -261,8 +261,8 @@ impl ResourceSchema {
         schema: &Arc<Structural>,
         change: Option<CorrelatedObject<'_>>,
         (part, found, blocked): (Part, FieldErrors, bool),
-    ) -> Judgement {
-        let mut verdict = Judgement { errors: FieldErrors::new(), warnings: Vec::new() };
+    ) -> Verdict {
+        let mut verdict = Verdict { errors: FieldErrors::new(), warnings: Vec::new() };
         let errors = &mut verdict.errors;
         let root = FieldPath::root();
         match (part, &change) {
@@ -288,7 +288,7 @@ impl ResourceSchema {
             errors.extend(duplicates);
         }
         let Some(rules) = self.rules() else { return verdict };
-        if blocked || errors.iter().any(keeps_rules_from_running) {
+        if blocked || errors.iter().any(blocks_rules) {
             let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
             errors.push(FieldError::invalid(&root, binnacle_meta::ErrorValue::raw("null"), detail));
         } else {
@@ -324,7 +324,7 @@ fn status(new: &Value, schema: &Structural, change: Option<&CorrelatedObject<'_>
 
 /// Returns true for errors that prevent rules from running: wrong types, and sizes above those of the rules' cost
 /// estimates.
-pub fn keeps_rules_from_running(error: &FieldError) -> bool {
+pub fn blocks_rules(error: &FieldError) -> bool {
     matches!(
         error.kind,
         FieldErrorType::NotSupported

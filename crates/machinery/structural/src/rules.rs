@@ -7,6 +7,6 @@ mod evaluate;
 mod tests;
 mod types;
 
-pub use self::compile::{Compiled, MessageExpression, Rules, compile};
-pub use self::evaluate::{Judgement, RUNTIME_BUDGET};
+pub use self::compile::{CompiledRule, MessageExpression, Rules, compile};
+pub use self::evaluate::{RUNTIME_BUDGET, Verdict};
 pub use self::types::{TypeSource, decl_type, is_typed};

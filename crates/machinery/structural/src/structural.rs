@@ -29,7 +29,7 @@ pub struct Structural {
     pub int_or_string: bool,
     pub list_type: Option<ListType>,
     pub map_type: Option<MapType>,
-    pub additional: Additional,
+    pub additional: AdditionalProperties,
     pub items: Option<Arc<Structural>>,
     /// Never null.
     pub default: Option<Box<Value>>,
@@ -74,7 +74,7 @@ pub enum MapType {
 
 /// `additionalProperties`.
 #[derive(Clone, Debug, Default)]
-pub enum Additional {
+pub enum AdditionalProperties {
     #[default]
     Unset,
     Any(bool),
@@ -157,7 +157,7 @@ impl Structural {
     /// Returns the schema of properties that are not listed.
     pub fn additional_schema(&self) -> Option<&Arc<Structural>> {
         match &self.additional {
-            Additional::Schema(schema) => Some(schema),
+            AdditionalProperties::Schema(schema) => Some(schema),
             _ => None,
         }
     }

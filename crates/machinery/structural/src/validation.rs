@@ -14,7 +14,7 @@ use crate::error_value::error_value;
 use crate::format::Format;
 use crate::list_types::repeated;
 use crate::path::Path;
-use crate::structural::{Additional, Alternatives, SchemaType, Size, Structural, Values};
+use crate::structural::{AdditionalProperties, Alternatives, SchemaType, Size, Structural, Values};
 use crate::weight::charge_lookup;
 
 /// The steps of validating a value, besides its members and errors.
@@ -378,14 +378,14 @@ impl Validator<'_> {
                 continue;
             }
             match &schema.additional {
-                Additional::Schema(additional) => {
+                AdditionalProperties::Schema(additional) => {
                     outcome.merge(self.below(value, additional, &Path::Key(path, name), change()));
                 }
-                Additional::Any(false) => {
+                AdditionalProperties::Any(false) => {
                     let message = format!("{}.{name} in body is a forbidden property", path.dotted());
                     outcome.push(FieldError::invalid(&self.at(path), name, message));
                 }
-                Additional::Any(true) | Additional::Unset => {}
+                AdditionalProperties::Any(true) | AdditionalProperties::Unset => {}
             }
         }
         for name in schema.required() {

@@ -2,7 +2,7 @@
 
 use binnacle_meta::Text;
 use binnacle_schema::{Object, Value};
-use binnacle_work::{Exceeded, allocate, charge, charge_bytes};
+use binnacle_work::{BudgetError, allocate, charge, charge_bytes};
 
 /// The cost of a copy of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Weight {
     ///
     /// # Errors
     /// The limit that is exceeded.
-    pub fn charge(self) -> Result<(), Exceeded> {
+    pub fn charge(self) -> Result<(), BudgetError> {
         charge(self.nodes * COPY + self.bytes as u64 / 64)?;
         allocate(self.bytes)
     }

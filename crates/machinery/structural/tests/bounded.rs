@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::{Field, Message, MessageRef, Object, Ty, Value, value};
-use binnacle_structural::resource::{Part, Reading, ResourceSchema};
+use binnacle_structural::resource::{CoercionOptions, Part, ResourceSchema};
 use binnacle_structural::{Interner, Structural, list_types, pruning, validation};
-use binnacle_work::{Exceeded, WorkBudget, WorkLimits};
+use binnacle_work::{BudgetError, WorkBudget, WorkLimits};
 
 fn parse(schema: &Value) -> Arc<Structural> {
     Structural::parse(schema, &Interner::new()).expect("a schema")
@@ -39,7 +39,11 @@ fn validated(schema: &Value, object: &Value) -> WorkBudget {
 
 /// Fails unless the limit of steps or memory was exceeded, and not by much.
 fn assert_ended(what: &str, budget: &WorkBudget) {
-    assert!(matches!(budget.check(), Err(Exceeded::Steps(_) | Exceeded::Memory(_))), "{what}: {:?}", budget.check());
+    assert!(
+        matches!(budget.check(), Err(BudgetError::Steps(_) | BudgetError::Memory(_))),
+        "{what}: {:?}",
+        budget.check()
+    );
     assert!(budget.steps() < LIMITS.steps * 11 / 10, "{what}: {}", budget.steps());
     assert!(budget.memory() < LIMITS.memory * 12 / 10, "{what}: {}", budget.memory());
 }
@@ -167,11 +171,13 @@ fn real_objects_need_little_of_the_budget() {
     budget.enter(|| {
         let mut objects = [object(usize::MAX), object(5000)];
         for object in &mut objects {
-            resource.read(object, Reading { tell_unknown: true, ..Reading::default() }).expect("valid metadata");
+            resource
+                .read(object, CoercionOptions { report_unknown: true, ..CoercionOptions::default() })
+                .expect("valid metadata");
             assert!(resource.set_defaults(object));
         }
         let [old, new] = &objects;
-        let judgement = resource.judge(new, Some(old), Part::Whole, FieldErrors::new());
+        let judgement = resource.validate(new, Some(old), Part::Whole, FieldErrors::new());
         assert_eq!(judgement.errors.len(), 0);
     });
     assert_eq!(budget.check(), Ok(()));
@@ -190,7 +196,7 @@ fn comparisons_of_changes_are_linear() {
     }
     let resource = resource(&schema);
     let budget = WorkBudget::new(WorkLimits::REQUEST);
-    let judgement = budget.enter(|| resource.judge(&object, Some(&object.clone()), Part::Whole, FieldErrors::new()));
+    let judgement = budget.enter(|| resource.validate(&object, Some(&object.clone()), Part::Whole, FieldErrors::new()));
     assert_eq!((judgement.errors.len(), budget.check()), (0, Ok(())));
     assert!(budget.steps() < 2_000_000, "{}", budget.steps());
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use binnacle_meta::{FieldErrors, FieldPath, GroupVersionKind};
 use binnacle_schema::{Field, Message, MessageRef, Object, Ty, Value, value};
 use binnacle_structural::defaults::{self, DefaultRules};
-use binnacle_structural::openapi::{CrdVersion, Form};
-use binnacle_structural::resource::{Part, Reading, ResourceSchema};
+use binnacle_structural::openapi::{CrdVersion, SpecVersion};
+use binnacle_structural::resource::{CoercionOptions, Part, ResourceSchema};
 use binnacle_structural::{Interner, Structural, footprint};
 
 /// A generator of random numbers, the same in every run.
@@ -103,7 +103,7 @@ fn random_schemas_and_objects_do_not_panic() {
     let mut random = Random(7);
     for _ in 0..1500 {
         let text = schema(&mut random, 4);
-        for form in [Form::V2, Form::V3] {
+        for form in [SpecVersion::V2, SpecVersion::V3] {
             CrdVersion { kind: &kind, schema: Some(&text), preserve_unknown: false, selectable: Vec::new() }
                 .definition(form);
         }
@@ -124,7 +124,7 @@ fn random_schemas_and_objects_do_not_panic() {
         for _ in 0..3 {
             let mut object = anything(&mut random, 5);
             object.make_object().insert("metadata", value!({"name": "a"}));
-            let reading = Reading { tell_unknown: true, ..Reading::default() };
+            let reading = CoercionOptions { report_unknown: true, ..CoercionOptions::default() };
             if resource.read(&mut object, reading).is_err() {
                 continue;
             }
@@ -132,8 +132,8 @@ fn random_schemas_and_objects_do_not_panic() {
             let mut again = object.clone();
             resource.set_defaults(&mut again);
             assert_eq!(again, object, "{text:?}");
-            resource.judge(&object, old.as_ref(), Part::Whole, FieldErrors::new());
-            resource.judge(&object, old.as_ref(), Part::Status, FieldErrors::new());
+            resource.validate(&object, old.as_ref(), Part::Whole, FieldErrors::new());
+            resource.validate(&object, old.as_ref(), Part::Status, FieldErrors::new());
             old = Some(object);
         }
     }

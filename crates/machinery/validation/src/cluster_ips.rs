@@ -8,7 +8,7 @@ use binnacle_fields::core::v1::ServiceSpec as Spec;
 use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::Value;
 
-use crate::ip::Legacy;
+use crate::ip::LegacyIpRules;
 use crate::{checks, ip};
 
 const UNCHANGEABLE: &str = "may not change once set";
@@ -19,7 +19,12 @@ pub fn is_headless(spec: FieldRef<Spec>) -> bool {
 }
 
 /// Validates the spec of a service and its change from the old one, before and after the assignment of cluster IPs.
-pub fn validate(spec: FieldRef<Spec>, old: Option<FieldRef<Spec>>, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
+pub fn validate(
+    spec: FieldRef<Spec>,
+    old: Option<FieldRef<Spec>>,
+    legacy: &LegacyIpRules<'_>,
+    errors: &mut FieldErrors,
+) {
     // All of these must then be unset, which is checked with the type.
     if spec.at(Spec::TYPE).str() == "ExternalName" {
         return;
@@ -36,7 +41,7 @@ pub fn validate(spec: FieldRef<Spec>, old: Option<FieldRef<Spec>>, legacy: &Lega
     }
     families(spec, errors);
 
-    let legacy = legacy.clone().knowing(old.iter().flat_map(|old| old.at(Spec::CLUSTER_IPS).strs()));
+    let legacy = legacy.clone().allowing_existing(old.iter().flat_map(|old| old.at(Spec::CLUSTER_IPS).strs()));
     let before = errors.len();
     for (i, address) in errors.while_room(addresses.items().enumerate()) {
         if i == 0 && address.str() == "None" {
@@ -181,7 +186,7 @@ mod tests {
             ),
         ] {
             let mut errors = FieldErrors::new();
-            validate(FieldRef::located(&spec, &FieldPath::new("spec")), None, &Legacy::default(), &mut errors);
+            validate(FieldRef::located(&spec, &FieldPath::new("spec")), None, &LegacyIpRules::default(), &mut errors);
             assert_eq!(texts(&errors), want);
         }
     }

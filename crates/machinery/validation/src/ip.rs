@@ -22,7 +22,7 @@ pub struct Cidr {
 
 /// The values that a field accepts that is older than strict validation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Legacy<'a> {
+pub struct LegacyIpRules<'a> {
     /// Values of the old object, which may be kept whatever they are.
     known: HashSet<&'a str>,
     /// True if all is accepted that can be parsed.
@@ -47,7 +47,7 @@ pub fn parse_cidr(text: &str) -> Option<Cidr> {
 }
 
 /// Validates an address in a field older than strict validation.
-pub fn legacy_ip(path: &dyn Location, value: &str, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
+pub fn legacy_ip(path: &dyn Location, value: &str, legacy: &LegacyIpRules<'_>, errors: &mut FieldErrors) {
     let accepted = legacy.known.contains(value) || legacy.sloppy && parse_ip(value).is_some();
     if !accepted {
         strict_ip(path, value, errors);
@@ -64,7 +64,7 @@ pub fn valid_ip(path: &dyn Location, value: &str, errors: &mut FieldErrors) {
 }
 
 /// Validates a range in a field older than strict validation.
-pub fn legacy_cidr(path: &dyn Location, value: &str, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
+pub fn legacy_cidr(path: &dyn Location, value: &str, legacy: &LegacyIpRules<'_>, errors: &mut FieldErrors) {
     let accepted = legacy.known.contains(value) || legacy.sloppy && parse_cidr(value).is_some();
     if !accepted {
         strict_cidr(path, value, errors);
@@ -149,9 +149,9 @@ pub fn cidr_warnings(path: &dyn Location, value: &str) -> Vec<String> {
     warnings
 }
 
-// === impl Legacy ===
+// === impl LegacyIpRules ===
 
-impl<'a> Legacy<'a> {
+impl<'a> LegacyIpRules<'a> {
     /// Returns what is accepted of a new object.
     pub fn of(features: &Features) -> Self {
         Self::new(!features.enabled("StrictIPCIDRValidation"))
@@ -164,7 +164,7 @@ impl<'a> Legacy<'a> {
 
     /// Accepts also values of the old object.
     #[must_use]
-    pub fn knowing(self, known: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn allowing_existing(self, known: impl IntoIterator<Item = &'a str>) -> Self {
         Self { known: known.into_iter().collect(), ..self }
     }
 }
@@ -340,14 +340,15 @@ mod tests {
     #[test]
     fn validates_ips_and_cidrs() {
         type Rule = fn(&dyn Location, &str, &mut FieldErrors);
-        fn sloppy() -> Legacy<'static> {
-            Legacy { sloppy: true, ..Legacy::default() }
+        fn sloppy() -> LegacyIpRules<'static> {
+            LegacyIpRules { sloppy: true, ..LegacyIpRules::default() }
         }
         let sloppy_ip: Rule = |path, value, errors| legacy_ip(path, value, &sloppy(), errors);
         let sloppy_cidr: Rule = |path, value, errors| legacy_cidr(path, value, &sloppy(), errors);
-        let legacy_ip: Rule =
-            |path, value, errors| legacy_ip(path, value, &Legacy::default().knowing(["1.02.3.4"]), errors);
-        let legacy_cidr: Rule = |path, value, errors| legacy_cidr(path, value, &Legacy::default(), errors);
+        let legacy_ip: Rule = |path, value, errors| {
+            legacy_ip(path, value, &LegacyIpRules::default().allowing_existing(["1.02.3.4"]), errors)
+        };
+        let legacy_cidr: Rule = |path, value, errors| legacy_cidr(path, value, &LegacyIpRules::default(), errors);
         for (rule, value, want) in [
             (legacy_ip, "1.02.3.4", None),
             (legacy_ip, "1.02.3.5", Some("must not have leading 0s")),

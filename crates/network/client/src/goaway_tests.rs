@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::hostile_tests::{acceptor, frame};
-use crate::target::Way;
+use crate::target::ConnectionOptions;
 use crate::tls::{Verification, client_config};
 use crate::{Pool, SendError};
 
@@ -62,7 +62,12 @@ impl Server {
         let tls = client_config(Verification::None, None).expect("a configuration");
         let mut tls = Arc::unwrap_or_clone(tls);
         tls.alpn_protocols = vec![b"h2".to_vec()];
-        Self { pool: Pool::new(Arc::new(tls), "localhost".to_owned(), Way::default()), address, connections, bodies }
+        Self {
+            pool: Pool::new(Arc::new(tls), "localhost".to_owned(), ConnectionOptions::default()),
+            address,
+            connections,
+            bodies,
+        }
     }
 
     async fn send(&self, method: Method, body: Body) -> Result<u16, SendError> {

@@ -15,8 +15,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::TcpListener;
 
 use crate::exchange::{self, MAX_HEAD_BYTES, exchange};
-use crate::metered::{Meter, Metered};
-use crate::target::{Target, Way};
+use crate::metered::{Meter, MeteredStream};
+use crate::target::{ConnectionOptions, Target};
 use crate::tls::{Verification, client_config};
 use crate::{Pool, SendError};
 
@@ -46,7 +46,14 @@ async fn server(begin: &'static [u8], pattern: Vec<u8>, protocol: Option<&'stati
         }
     });
     let tls = protocol.map(|_| client_config(Verification::None, None).expect("a configuration"));
-    Target { host: "127.0.0.1".into(), port: Some(port), tls, addresses: None, server_name: None, way: Way::default() }
+    Target {
+        host: "127.0.0.1".into(),
+        port: Some(port),
+        tls,
+        addresses: None,
+        server_name: None,
+        connection: ConnectionOptions::default(),
+    }
 }
 
 pub(crate) fn acceptor(protocol: &[u8]) -> tokio_rustls::TlsAcceptor {
@@ -152,7 +159,7 @@ async fn limits_endless_responses() {
 async fn limits_endless_responses_over_tls() {
     for (name, begin, pattern, _, _) in endless() {
         let target = server(begin, pattern, Some(b"http/1.1")).await;
-        let pool = Pool::new(target.tls.clone().expect("TLS"), "localhost".to_owned(), Way::default());
+        let pool = Pool::new(target.tls.clone().expect("TLS"), "localhost".to_owned(), ConnectionOptions::default());
         let outcome: Result<_, SendError> = pool.send(&target.authority(), get()).await;
         if let Ok(answer) = outcome {
             read_all(answer.into_body()).await;
@@ -199,7 +206,7 @@ async fn flooded(frames: Vec<u8>) -> (u64, bool) {
     let meter = Meter::default();
     meter.share();
     let builder = http2::Builder::new(TokioExecutor::new());
-    let stream = TokioIo::new(Metered::new(near, meter.clone()));
+    let stream = TokioIo::new(MeteredStream::new(near, meter.clone()));
     let (mut sender, connection) = builder.handshake::<_, Body>(stream).await.expect("a handshake");
     tokio::spawn(connection);
     let request = Request::get("https://localhost/").body(Body::empty()).expect("a request");

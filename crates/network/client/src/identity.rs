@@ -12,7 +12,7 @@ use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::tls::key_of_first_version;
+use crate::tls::v1_public_key;
 
 /// The least time between two checks of the files.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -103,7 +103,7 @@ fn read(certificate: &Path, key: &Path) -> Result<CertifiedKey, IdentityError> {
     let provider = rustls::crypto::ring::default_provider();
     let key = provider.key_provider.load_private_key(key).map_err(|error| unusable(error.to_string()))?;
     let certified = CertifiedKey::new(chain, key);
-    match (key_of_first_version(&certified.cert[0]), certified.key.public_key()) {
+    match (v1_public_key(&certified.cert[0]), certified.key.public_key()) {
         (Some(shown), Some(public)) if shown == public => Ok(certified),
         (Some(_), Some(_)) => Err(unusable("private key does not match public key".to_owned())),
         _ => match certified.keys_match() {

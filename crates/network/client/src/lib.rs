@@ -36,11 +36,11 @@ mod tls;
 pub use certificates::{CertificateMetrics, Flaws, register_webhook_certificates, webhook_certificates};
 pub use exchange::{Answer, AnswerBody, SendError, send};
 pub use identity::{ClientIdentity, IdentityError};
-pub use metered::{Meter, Metered};
+pub use metered::{Meter, MeteredStream};
 pub use pool::{Pool, PooledAnswer, PooledBody};
 pub use replay::is_unprocessed;
-pub use target::{DialError, Target, Way, is_global_unicast, resolve};
+pub use target::{ConnectionOptions, DialError, Target, is_global_unicast, resolve};
 pub use tls::{
-    Verification, any_server, bundle_verifier, client_config, explain, key_of_first_version, known_server,
-    tls12_signature, tls13_signature, verify_first_version,
+    Verification, any_server, bundle_verifier, client_config, explain, known_server, tls12_signature, tls13_signature,
+    v1_public_key, verify_v1_certificate,
 };

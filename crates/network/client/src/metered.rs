@@ -24,7 +24,7 @@ const MAX_OVERHEAD: u64 = 256 << 10;
 const MAX_INFORMATIONAL: u32 = 1000;
 
 /// A connection whose bytes are counted.
-pub type Metered<S> = PacedStream<S, Meter>;
+pub type MeteredStream<S> = PacedStream<S, Meter>;
 
 /// Counts the bytes of one connection. Clones share the counts.
 #[derive(Clone, Debug)]
@@ -194,7 +194,7 @@ mod tests {
     }
 
     /// Reads until the connection ends; returns the most bytes that were read in one poll, and the error.
-    async fn read_on(stream: &mut Metered<Endless>) -> (usize, String) {
+    async fn read_on(stream: &mut MeteredStream<Endless>) -> (usize, String) {
         let mut buffer = vec![0; 1 << 20];
         let mut most = 0;
         let error = poll_fn(|cx| {
@@ -216,7 +216,7 @@ mod tests {
     #[tokio::test]
     async fn closes_connections_that_send_too_much_overhead() {
         let meter = Meter::default();
-        let mut stream = Metered::new(Endless, meter.clone());
+        let mut stream = MeteredStream::new(Endless, meter.clone());
         let head = "net/http: server response headers exceeded 1048576 bytes; aborted";
         assert_eq!(read_on(&mut stream).await, (TURN, head.to_owned()));
         assert_eq!(meter.read(), MAX_BEFORE_HEAD);
@@ -243,7 +243,7 @@ mod tests {
     async fn throttles_shared_connections_beyond_the_limit() {
         let meter = Meter::default();
         meter.share();
-        let mut stream = Metered::new(Endless, meter.clone());
+        let mut stream = MeteredStream::new(Endless, meter.clone());
         let mut buffer = vec![0; 4096];
         let second = tokio::time::sleep(Duration::from_secs(1));
         tokio::pin!(second);

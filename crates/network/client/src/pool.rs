@@ -25,7 +25,7 @@ use crate::exchange::{MAX_HEAD_BYTES, SendError, transport_error};
 use crate::go_client;
 use crate::metered::Meter;
 use crate::replay::{ReplayRequest, is_unprocessed};
-use crate::target::{DialError, OpenConnection, Target, Way};
+use crate::target::{ConnectionOptions, DialError, OpenConnection, Target};
 
 /// The most requests that share a connection. Servers should allow as many (RFC 9113, 6.5.2, recommends no smaller
 /// limit).
@@ -56,7 +56,7 @@ pub struct Pool {
     /// The name that certificates must be for.
     server_name: String,
     certificates: Option<CertificateMetrics>,
-    way: Way,
+    connection: ConnectionOptions,
     hosts: Mutex<HashMap<String, Host>>,
 }
 
@@ -155,8 +155,8 @@ impl Connection {
 
 impl Pool {
     /// `tls` offers `h2` and `http/1.1`.
-    pub fn new(tls: Arc<ClientConfig>, server_name: String, way: Way) -> Arc<Self> {
-        Self::counting(tls, server_name, None, way)
+    pub fn new(tls: Arc<ClientConfig>, server_name: String, connection: ConnectionOptions) -> Arc<Self> {
+        Self::counting(tls, server_name, None, connection)
     }
 
     /// As [`Pool::new`], and counts the flaws of the server's certificates.
@@ -164,14 +164,14 @@ impl Pool {
         tls: Arc<ClientConfig>,
         server_name: String,
         certificates: Option<CertificateMetrics>,
-        way: Way,
+        connection: ConnectionOptions,
     ) -> Arc<Self> {
-        Arc::new(Self { tls, server_name, certificates, way, hosts: Mutex::default() })
+        Arc::new(Self { tls, server_name, certificates, connection, hosts: Mutex::default() })
     }
 
     /// Returns the settings of its connections.
-    pub fn way(&self) -> &Way {
-        &self.way
+    pub fn connection(&self) -> &ConnectionOptions {
+        &self.connection
     }
 
     /// Sends a request to a `host:port`. Its URI is the path and query; its headers are complete.
@@ -347,7 +347,7 @@ impl Pool {
 
     fn target(&self, address: &str) -> Result<Target, DialError> {
         let target = Target::of_address(address, Some(self.tls.clone()), Some(self.server_name.clone()))?;
-        Ok(Target { way: self.way.clone(), ..target })
+        Ok(Target { connection: self.connection.clone(), ..target })
     }
 }
 

@@ -16,7 +16,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::certificates::Flaws;
 use crate::lenient::Lenient;
-use crate::metered::{Meter, Metered};
+use crate::metered::{Meter, MeteredStream};
 use crate::tls;
 
 /// The time limits for a server to accept a connection, and for its half of the handshake (as Go's transports).
@@ -36,12 +36,12 @@ pub struct Target {
     pub addresses: Option<Vec<IpAddr>>,
     /// The name that the certificate must be for, if not the host.
     pub server_name: Option<String>,
-    pub way: Way,
+    pub connection: ConnectionOptions,
 }
 
 /// The settings of connections to a server.
 #[derive(Clone, Debug, Default)]
-pub struct Way {
+pub struct ConnectionOptions {
     /// The limit for an upgraded connection, in each direction.
     pub bytes_per_second: Option<NonZeroU64>,
     /// The proxy that connections leave by, if not directly.
@@ -84,7 +84,7 @@ impl Target {
         let missing = || DialError::new(format!("dial tcp: address {address}: missing port in address"));
         let (host, port) = parts.ok_or_else(missing)?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        Ok(Self { host, port: Some(port), tls, addresses: None, server_name, way: Way::default() })
+        Ok(Self { host, port: Some(port), tls, addresses: None, server_name, connection: ConnectionOptions::default() })
     }
 
     pub fn scheme(&self) -> &'static str {
@@ -107,12 +107,12 @@ impl Target {
     /// Opens a connection, with a TLS handshake if the target has TLS.
     pub(crate) async fn dial(&self) -> Result<OpenConnection, DialError> {
         let meter = Meter::default();
-        let stream: Box<dyn ByteStream> = match &self.way.dialer {
+        let stream: Box<dyn ByteStream> = match &self.connection.dialer {
             Some(dialer) => {
                 let tunnel = dialer.dial(&self.address()).await.map_err(DialError::new)?;
-                Box::new(Metered::new(tunnel, meter.clone()))
+                Box::new(MeteredStream::new(tunnel, meter.clone()))
             }
-            None => Box::new(Metered::new(self.dial_directly().await?, meter.clone())),
+            None => Box::new(MeteredStream::new(self.dial_directly().await?, meter.clone())),
         };
         let Some(config) = &self.tls else {
             return Ok(OpenConnection { stream, meter, is_multiplexed: false, flaws: Flaws::default() });
@@ -266,8 +266,14 @@ mod tests {
             ("fd00::1", None, "http://[fd00::1]/a?b"),
             ("node", Some(10250), "http://node:10250/a?b"),
         ] {
-            let target =
-                Target { host: host.into(), port, tls: None, addresses: None, server_name: None, way: Way::default() };
+            let target = Target {
+                host: host.into(),
+                port,
+                tls: None,
+                addresses: None,
+                server_name: None,
+                connection: ConnectionOptions::default(),
+            };
             assert_eq!(target.url("/a?b"), want);
         }
     }
@@ -283,7 +289,7 @@ mod tests {
             tls: None,
             addresses: None,
             server_name: None,
-            way: Way::default(),
+            connection: ConnectionOptions::default(),
         };
         let error = target("127.0.0.1").dial().await.err().unwrap();
         assert_eq!(error.text, format!("dial tcp 127.0.0.1:{port}: connect: connection refused"));

@@ -15,7 +15,7 @@ use rustls_pki_types::CertificateDer;
 pub use messages::explain;
 pub(crate) use messages::sha1_name;
 use verifier::Verifier;
-pub use x509_v1::{key_of_first_version, tls12_signature, tls13_signature, verify_first_version};
+pub use x509_v1::{tls12_signature, tls13_signature, v1_public_key, verify_v1_certificate};
 
 /// The trusted certificates.
 pub enum Verification {

@@ -7,7 +7,7 @@ mod address;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use binnacle_client::{ClientIdentity, IdentityError, Target, Verification, Way, client_config};
+use binnacle_client::{ClientIdentity, ConnectionOptions, IdentityError, Target, Verification, client_config};
 use binnacle_schema::Value;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::CertificateDer;
@@ -65,7 +65,7 @@ pub struct Kubelets {
     unverified: Arc<ClientConfig>,
     preferred_address_types: Vec<String>,
     port: u16,
-    way: Way,
+    connection: ConnectionOptions,
 }
 
 /// The kubelet of a node.
@@ -75,7 +75,7 @@ pub struct Kubelet {
     /// The target without verification of the certificate, for callers that request that.
     pub unverified: Target,
     /// True if the kubelet accepts WebSockets directly.
-    pub takes_websockets: bool,
+    pub accepts_websockets: bool,
 }
 
 impl Kubelets {
@@ -96,19 +96,19 @@ impl Kubelets {
             unverified: client_config(Verification::None, resolver()).map_err(unusable)?,
             preferred_address_types: config.preferred_address_types.clone(),
             port: config.port,
-            way: Way::default(),
+            connection: ConnectionOptions::default(),
         })
     }
 
     /// Sets the way on which kubelets are reached.
     #[must_use]
-    pub fn by(self, way: Way) -> Self {
-        Self { way, ..self }
+    pub fn by(self, connection: ConnectionOptions) -> Self {
+        Self { connection, ..self }
     }
 
     /// Returns the way to kubelets, and to pods and services.
-    pub fn way(&self) -> &Way {
-        &self.way
+    pub fn connection(&self) -> &ConnectionOptions {
+        &self.connection
     }
 
     /// Returns the address of a node's kubelet. Errors are in kube-apiserver's words.
@@ -122,13 +122,13 @@ impl Kubelets {
             tls: Some(tls.clone()),
             addresses: None,
             server_name: None,
-            way: self.way.clone(),
+            connection: self.connection.clone(),
         };
         let features = node.list_at(&["status", "declaredFeatures"]);
         Ok(Kubelet {
             target: to(&self.verified),
             unverified: to(&self.unverified),
-            takes_websockets: features.iter().any(|feature| feature.as_str() == Some(EXTEND_WEBSOCKETS)),
+            accepts_websockets: features.iter().any(|feature| feature.as_str() == Some(EXTEND_WEBSOCKETS)),
         })
     }
 }
@@ -173,7 +173,7 @@ mod tests {
             ),
         ] {
             let kubelet = kubelets.of_node(&value!({"status": (status)})).unwrap();
-            assert_eq!(format!("{:?} {}", kubelet.target, kubelet.takes_websockets), want);
+            assert_eq!(format!("{:?} {}", kubelet.target, kubelet.accepts_websockets), want);
         }
     }
 

@@ -9,7 +9,7 @@ use http::{Method, StatusCode};
 
 use crate::headers;
 use crate::rewrite::{LinkRewriter, has_links, rewrite_links};
-use crate::until_shutdown::{Broken, until_stopped};
+use crate::until_shutdown::{OnBodyError, until_shutdown};
 
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 
@@ -64,7 +64,7 @@ pub async fn forward(mut request: Request, to: Forward<'_>) -> Result<Response, 
         .await
         .map_err(|error| Status::service_unavailable(format!("error trying to reach service: {error}")))?;
 
-    let mut response = answer.map(|body| until_stopped(Body::new(body), &shutdown, Broken::Fails));
+    let mut response = answer.map(|body| until_shutdown(Body::new(body), &shutdown, OnBodyError::Fail));
     headers::strip_from_answer(response.headers_mut());
     headers::strip_cors(response.headers_mut());
     headers::leave_length_open(&method, &mut response);

@@ -14,4 +14,4 @@ mod until_shutdown;
 
 pub use forward::{Forward, forward};
 pub use relay::{Relay, relay};
-pub use until_shutdown::{Broken, until_stopped};
+pub use until_shutdown::{OnBodyError, until_shutdown};

@@ -12,7 +12,7 @@ use rustls::ClientConfig;
 use crate::content_type;
 use crate::headers;
 use crate::rewrite::{LinkRewriter, has_links, rewrite_links};
-use crate::until_shutdown::{Broken, until_stopped};
+use crate::until_shutdown::{OnBodyError, until_shutdown};
 
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -44,7 +44,7 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
         let (tls, name) = (Some(to.upgrade_tls.clone()), Some(to.server_name.to_owned()));
         let mut target =
             Target::of_address(to.address, tls, name).map_err(|error| format!("error dialing backend: {error}"))?;
-        target.way = to.pool.way().clone();
+        target.connection = to.pool.connection().clone();
         let upgraded = pass_through(request, &target, &uri.to_string()).await;
         return upgraded.map_err(|status| status.message().to_owned());
     }
@@ -86,7 +86,7 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
     let links = has_links(answer.headers())
         .then(|| LinkRewriter { prefix: "", source: to.address, requested: to.address, target: to.address }.owned());
     let answer = content_type::with_content_type(answer).await;
-    let mut response = answer.map(|body| until_stopped(Body::new(body), &shutdown, Broken::Fails));
+    let mut response = answer.map(|body| until_shutdown(Body::new(body), &shutdown, OnBodyError::Fail));
     *response.version_mut() = http::Version::HTTP_11;
     headers::strip_from_answer(response.headers_mut());
     headers::strip_cors(response.headers_mut());

@@ -8,15 +8,15 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 
 /// The handling of a body that breaks off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Broken {
+pub enum OnBodyError {
     /// The client's connection breaks off, too.
-    Fails,
+    Fail,
     /// The body ends there, as for kube-apiserver's logs.
-    Ends,
+    End,
 }
 
 /// The same body, which ends as soon as the server stops.
-pub fn until_stopped(body: Body, shutdown: &Shutdown, broken: Broken) -> Body {
+pub fn until_shutdown(body: Body, shutdown: &Shutdown, broken: OnBodyError) -> Body {
     let shutdown = Box::pin(shutdown.fired());
     Body::new(UntilShutdown { body, shutdown, broken, ended: false })
 }
@@ -24,7 +24,7 @@ pub fn until_stopped(body: Body, shutdown: &Shutdown, broken: Broken) -> Body {
 struct UntilShutdown {
     body: Body,
     shutdown: BoxFuture<'static, ()>,
-    broken: Broken,
+    broken: OnBodyError,
     ended: bool,
 }
 
@@ -39,7 +39,7 @@ impl HttpBody for UntilShutdown {
             return Poll::Ready(None);
         }
         match Pin::new(&mut this.body).poll_frame(cx) {
-            Poll::Ready(Some(Err(error))) if this.broken == Broken::Ends => {
+            Poll::Ready(Some(Err(error))) if this.broken == OnBodyError::End => {
                 tracing::warn!("a stream broke off: {error}");
                 this.ended = true;
                 Poll::Ready(None)
@@ -54,9 +54,9 @@ impl HttpBody for UntilShutdown {
 
     fn size_hint(&self) -> SizeHint {
         match self.broken {
-            Broken::Fails => self.body.size_hint(),
+            OnBodyError::Fail => self.body.size_hint(),
             // The body may be shorter than announced.
-            Broken::Ends => SizeHint::default(),
+            OnBodyError::End => SizeHint::default(),
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Forwarded requests and responses, with a backend that returns the request that it received.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 #![allow(clippy::disallowed_methods, reason = "there are no authorizers here")]
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use binnacle_client::{Target, Way};
+use binnacle_client::{ConnectionOptions, Target};
 use binnacle_proxy::{Forward, forward};
 use binnacle_request::{
     Action, Body, BoxError, ConnectionInfo, Decision, Permit, Query, Record, Request, RequestInfo, Response, Shutdown,
@@ -106,7 +106,7 @@ async fn through(address: SocketAddr, request: Request, path: &str) -> Response 
         tls: None,
         addresses: None,
         server_name: None,
-        way: Way::default(),
+        connection: ConnectionOptions::default(),
     };
     forward(request, Forward { target: &target, path }).await.unwrap()
 }
@@ -181,7 +181,7 @@ async fn rewrites_responses_for_the_client() {
         tls: None,
         addresses: None,
         server_name: None,
-        way: Way::default(),
+        connection: ConnectionOptions::default(),
     };
     let status = forward(get("/"), Forward { target: &target, path: "/" }).await.err().unwrap();
     let want = format!("error trying to reach service: dial tcp {nobody}: connect: connection refused");

@@ -40,25 +40,25 @@ impl AuditLevel {
 pub struct AuditContext {
     /// 0 if not decided, otherwise the level plus one.
     level: AtomicU8,
-    noted: Mutex<Noted>,
+    noted: Mutex<AuditData>,
     /// True once a second value of an annotation was logged.
     has_conflict: AtomicBool,
 }
 
 /// The data for audit events.
 #[derive(Clone, Debug, Default)]
-pub struct Noted {
+pub struct AuditData {
     pub annotations: BTreeMap<Text, Text>,
-    pub object: ObjectNotes,
+    pub object: AuditedObject,
     /// As JSON.
     pub request_object: Option<Bytes>,
-    pub impersonated: Option<Impersonated>,
+    pub impersonated: Option<ImpersonatedUser>,
     pub omit_managed_fields: bool,
 }
 
 /// The user that the caller acts as.
 #[derive(Clone, Debug)]
-pub struct Impersonated {
+pub struct ImpersonatedUser {
     pub user: Arc<User>,
     /// The verb of constrained impersonation that allowed it; empty for legacy impersonation.
     pub constraint: Text,
@@ -66,7 +66,7 @@ pub struct Impersonated {
 
 /// The metadata of the request object, for requests without it in their path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ObjectNotes {
+pub struct AuditedObject {
     pub namespace: Text,
     pub name: Text,
     pub uid: Text,
@@ -108,11 +108,11 @@ impl AuditContext {
         }
     }
 
-    pub fn note(&self, with: impl FnOnce(&mut Noted)) {
+    pub fn note(&self, with: impl FnOnce(&mut AuditData)) {
         with(&mut self.noted.lock());
     }
 
-    pub fn noted(&self) -> Noted {
+    pub fn noted(&self) -> AuditData {
         self.noted.lock().clone()
     }
 }

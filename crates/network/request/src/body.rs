@@ -94,7 +94,7 @@ impl Body {
     }
 
     /// Returns true if the body is complete.
-    pub fn is_made(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         !matches!(self.0, Inner::Boxed(_))
     }
 

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 /// The questions of a computation that cannot wait, and the answers so far.
 ///
 /// The computation asks by [`Deferred::answer_to`], and leaves a question without an answer to [`Deferred::defer`].
-/// [`Deferred::settle`] answers what was deferred and repeats the computation until nothing is.
+/// [`Deferred::resolve`] answers what was deferred and repeats the computation until nothing is.
 ///
 /// ```
 /// use std::convert::Infallible;
@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 ///     length("one") + length("three")
 /// };
 /// let count = async |word: &str| Ok::<_, Infallible>(word.len());
-/// assert_eq!(lengths.settle(total, count).await, Ok(8));
+/// assert_eq!(lengths.resolve(total, count).await, Ok(8));
 /// # });
 /// # fn tokio_test(test: impl Future) {
 /// #     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(test);
@@ -59,7 +59,7 @@ impl<Question: PartialEq, Answer: Clone, Work> Deferred<Question, Answer, Work> 
         self.0.lock().answered.push((question, answer));
     }
 
-    /// Leaves a question to [`Deferred::settle`], unless that has been done.
+    /// Leaves a question to [`Deferred::resolve`], unless that has been done.
     pub fn defer(&self, question: Question, work: Work) {
         let mut state = self.0.lock();
         if !state.open.iter().any(|(asked, _)| *asked == question) {
@@ -71,7 +71,7 @@ impl<Question: PartialEq, Answer: Clone, Work> Deferred<Question, Answer, Work> 
     /// effects; if it could ask new questions for ever, `find` must end it.
     ///
     /// Errors: the first of `find`.
-    pub async fn settle<T, E, Found: Future<Output = Result<Answer, E>>>(
+    pub async fn resolve<T, E, Found: Future<Output = Result<Answer, E>>>(
         &self,
         mut compute: impl FnMut() -> T,
         mut find: impl FnMut(Work) -> Found,
@@ -114,7 +114,7 @@ mod tests {
         let numbers = Deferred::default();
         numbers.answer(0, 0);
         let mut found = Vec::new();
-        let settled = numbers.settle(
+        let settled = numbers.resolve(
             || chain(&numbers, 4),
             |number: u32| {
                 found.push(number);
@@ -128,7 +128,7 @@ mod tests {
     #[tokio::test]
     async fn returns_the_first_error() {
         let numbers = Deferred::default();
-        let settled = numbers.settle(
+        let settled = numbers.resolve(
             || chain(&numbers, 4),
             async |number| match number {
                 0 => Ok(0),

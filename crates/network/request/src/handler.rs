@@ -1,4 +1,4 @@
-//! The request as handlers get it, and `Link`, the trait of parts of the server that handle requests.
+//! The request as handlers get it, and `Handler`, the trait of parts of the server that handle requests.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -63,9 +63,9 @@ pub struct AnsweredStatus(pub Arc<Status>);
 
 /// A part of the server that handles some requests: aggregated groups, built-in resources, custom resources, health.
 /// The first link, in order, that claims a request responds, perhaps with "not found".
-pub trait Link: Send + Sync {
+pub trait Handler: Send + Sync {
     /// Returns true if the link handles requests with this path.
-    fn claims(&self, info: &RequestInfo) -> bool;
+    fn matches(&self, info: &RequestInfo) -> bool;
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response>;
 
@@ -77,9 +77,9 @@ pub trait Link: Send + Sync {
 
 /// A handler that may take a request before the links do, for example to forward it to another server, or to refuse it
 /// for now.
-pub trait Detour: Send + Sync {
+pub trait Interceptor: Send + Sync {
     /// Returns true to take the request from the links.
-    fn takes(&self, request: &Request) -> bool;
+    fn intercepts(&self, request: &Request) -> bool;
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response>;
 }

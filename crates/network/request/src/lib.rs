@@ -1,6 +1,6 @@
 //! The context of a request: its info, its user, its record, and the traits of the parts of the server that handle it.
 //!
-//! Independent of sockets and kinds. Filters complete a [`Request`] step by step; a [`Link`] handles it.
+//! Independent of sockets and kinds. Filters complete a [`Request`] step by step; a [`Handler`] handles it.
 
 mod audit;
 mod body;
@@ -20,11 +20,11 @@ mod upgrade;
 mod user;
 mod waiting;
 
-pub use audit::{AuditContext, AuditLevel, Impersonated, Noted, ObjectNotes};
+pub use audit::{AuditContext, AuditData, AuditLevel, AuditedObject, ImpersonatedUser};
 pub use body::{Body, BodyError, BoxError, IncomingBody, MAX_REQUEST_BODY};
 pub use connection::ConnectionInfo;
 pub use deferred::Deferred;
-pub use handler::{AnsweredStatus, BoxFuture, Compressible, Detour, Link, Request, Response};
+pub use handler::{AnsweredStatus, BoxFuture, Compressible, Handler, Interceptor, Request, Response};
 pub use info::{InfoError, RequestInfo, Verb};
 pub use permit::{Action, CreatePermit, Decision, Permit};
 pub use pieces::Pieces;
@@ -34,4 +34,4 @@ pub use record::{Facts, FlowNames, Record, RecordSink};
 pub use shutdown::{Shutdown, ShutdownTrigger};
 pub use upgrade::{ByteStream, Upgrade};
 pub use user::User;
-pub use waiting::{RequestSeat, WaitError, served_elsewhere, waiting, waiting_unless_failed};
+pub use waiting::{RequestSeat, WaitError, served_remotely, waiting, waiting_unless_failed};

@@ -84,7 +84,7 @@ pub async fn waiting_unless_failed<T, E>(work: impl Future<Output = Result<T, E>
 ///
 /// # Errors
 /// The request must not be passed on: too many of the caller's are with other servers for long.
-pub fn served_elsewhere(info: &RequestInfo) -> Result<(), WaitError> {
+pub fn served_remotely(info: &RequestInfo) -> Result<(), WaitError> {
     match latency::current_seat() {
         Some(seat) if info.is_long_running() => seat.give_back(),
         Some(seat) => seat.give_back_later()?,
@@ -200,8 +200,8 @@ mod tests {
         for (query, want) in [("", "later"), ("watch=true", "gave back")] {
             let query = Query::parse(query);
             let info = RequestInfo::parse(&Method::GET, "/apis/a.b/v1/things", &query, "").expect("valid");
-            assert_eq!(served_elsewhere(&info), Ok(()));
-            let passed_on = async { served_elsewhere(&info).map(|()| 1) };
+            assert_eq!(served_remotely(&info), Ok(()));
+            let passed_on = async { served_remotely(&info).map(|()| 1) };
             assert_eq!(waited(RecordingSeat::default(), passed_on).await, (Ok(Ok(1)), vec![want]));
         }
     }

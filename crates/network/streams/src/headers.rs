@@ -37,7 +37,7 @@ pub fn is_websocket(headers: &HeaderMap) -> bool {
 /// Removes the headers that `Connection` names, and its own entries but `Upgrade`. This comes before the server adds
 /// headers of its own, which a client could name as well. Upgrades to another HTTP are not asked for: requests on it
 /// would have no identity but the one that the client gives them.
-pub fn settle_connection(headers: &mut HeaderMap) {
+pub fn strip_connection_headers(headers: &mut HeaderMap) {
     let named = connection_options(headers);
     let is_upgrade = is_upgrade(headers) && !requests_http(headers);
     for name in named.iter().filter(|name| !HOP_BY_HOP.contains(name)).chain([&HTTP2_SETTINGS]) {
@@ -182,7 +182,7 @@ mod tests {
             (&[upgrade, ("upgrade", "SPDY/3.1")], &[upgrade, ("upgrade", "SPDY/3.1")]),
         ] {
             let mut settled = map(headers);
-            settle_connection(&mut settled);
+            strip_connection_headers(&mut settled);
             assert_eq!(settled, map(want), "{headers:?}");
         }
     }

@@ -29,7 +29,7 @@ mod tunnel;
 mod upgrade;
 mod websocket;
 
-pub use headers::{complete_headers, is_upgrade, is_websocket, settle_connection, strip_hop_by_hop};
+pub use headers::{complete_headers, is_upgrade, is_websocket, strip_connection_headers, strip_hop_by_hop};
 pub use messages::{as_events, as_messages, push};
 pub use remote_command::Streams;
 pub use translate::{translate, wants_translation};

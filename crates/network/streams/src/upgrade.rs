@@ -76,7 +76,7 @@ pub(crate) struct Upstream {
 impl Upstream {
     pub(crate) fn of(mut answer: Answer, target: &Target) -> Self {
         answer.body().upgraded();
-        Self { upgrade: hyper::upgrade::on(&mut answer), answer, bytes_per_second: target.way.bytes_per_second }
+        Self { upgrade: hyper::upgrade::on(&mut answer), answer, bytes_per_second: target.connection.bytes_per_second }
     }
 
     pub(crate) async fn connection(self) -> std::io::Result<Box<dyn ByteStream>> {

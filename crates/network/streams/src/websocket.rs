@@ -2,7 +2,7 @@
 
 mod splitter;
 
-use binnacle_client::{Meter, Metered};
+use binnacle_client::{Meter, MeteredStream};
 use binnacle_request::{Body, ByteStream, Request, Response};
 use bytes::Bytes;
 use futures::SinkExt;
@@ -109,7 +109,7 @@ fn refuse(code: StatusCode, text: &'static str) -> Box<Response> {
 
 /// Wraps the client's connection as a WebSocket. Long messages of the client arrive in pieces.
 pub(crate) async fn open(client: Box<dyn ByteStream>, content: Content) -> (Outgoing, Incoming) {
-    let client = Metered::new(client, Meter::unlimited());
+    let client = MeteredStream::new(client, Meter::unlimited());
     open_with(Box::new(splitter::MessageSplitter::new(client, content, MAX_FRAME)), splitter::PIECE).await
 }
 

@@ -1,13 +1,13 @@
 //! Remote commands between a client's WebSocket and a kubelet's SPDY; the tests play both ends.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 #![allow(clippy::disallowed_methods, reason = "there are no authorizers here")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use binnacle_client::{Target, Way};
+use binnacle_client::{ConnectionOptions, Target};
 use binnacle_request::{
     Action, Body, ByteStream, ConnectionInfo, Decision, Permit, Query, Record, Request, RequestInfo, Shutdown,
     ShutdownTrigger, Upgrade, User,
@@ -48,7 +48,7 @@ async fn session() -> Session {
         tls: None,
         addresses: None,
         server_name: None,
-        way: Way::default(),
+        connection: ConnectionOptions::default(),
     };
     let (client, server) = duplex(16 * 1024);
     let (trigger, shutdown) = ShutdownTrigger::new();

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 /// A cache of answers, by the bytes of the request.
-pub struct Answers<T> {
+pub struct AnswerCache<T> {
     capacity: usize,
     state: Mutex<CacheState<T>>,
 }
@@ -25,7 +25,7 @@ struct Answer<T> {
     number: u64,
 }
 
-impl<T: Clone> Answers<T> {
+impl<T: Clone> AnswerCache<T> {
     /// Creates a cache with at most this number of answers.
     pub fn new(capacity: usize) -> Self {
         let state = CacheState { by_request: HashMap::new(), order: VecDeque::new(), number: 0 };
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn evicts_the_oldest_answers_and_ignores_expired_ones() {
         const MOST: usize = 100;
-        let answers = Answers::new(MOST);
+        let answers = AnswerCache::new(MOST);
         let hour = Duration::from_secs(3600);
         let key = |number: usize| Bytes::from(number.to_string());
         answers.put(key(0), "yes", hour);

@@ -12,7 +12,7 @@ use base64::prelude::BASE64_STANDARD;
 use binnacle_client::{Flaws, Meter, is_unprocessed, webhook_certificates};
 use binnacle_meta::{GoDuration, GroupResource, Status, StatusReason};
 use binnacle_request::trace;
-use binnacle_work::{Caller, Exceeded, WorkBudget, WorkLimits, allocate, current};
+use binnacle_work::{BudgetError, Caller, WorkBudget, WorkLimits, allocate, current};
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
@@ -375,7 +375,7 @@ impl MemoryReservation {
         Self(reservation)
     }
 
-    fn take(&self, bytes: usize) -> Result<(), Exceeded> {
+    fn take(&self, bytes: usize) -> Result<(), BudgetError> {
         self.0.enter(|| allocate(bytes))
     }
 }

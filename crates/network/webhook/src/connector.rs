@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use binnacle_client::{Flaws, Meter, Metered, explain, webhook_certificates};
+use binnacle_client::{Flaws, Meter, MeteredStream, explain, webhook_certificates};
 use binnacle_egress::{Dialer, Tunnel};
 use http::Uri;
 use hyper_util::client::legacy::connect::{Connected, Connection};
@@ -49,8 +49,8 @@ pub(crate) struct Stream {
 
 /// A connection with or without TLS.
 enum Transport {
-    Plain(Box<Metered<Box<dyn Tunnel>>>),
-    Tls(Box<TlsStream<Metered<Box<dyn Tunnel>>>>),
+    Plain(Box<MeteredStream<Box<dyn Tunnel>>>),
+    Tls(Box<TlsStream<MeteredStream<Box<dyn Tunnel>>>>),
 }
 
 impl Connect<Uri> for Connector {
@@ -84,7 +84,7 @@ impl Connector {
             None => self.dial(host, url.port_u16().unwrap_or(if secure { 443 } else { 80 })).await?,
         };
         let meter = Meter::default();
-        let stream = Metered::new(stream, meter.clone());
+        let stream = MeteredStream::new(stream, meter.clone());
         if !secure {
             return Ok(Stream { transport: Transport::Plain(Box::new(stream)), meter });
         }

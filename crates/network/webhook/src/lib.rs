@@ -1,5 +1,5 @@
 //! Calls to webhooks: a [`Target`], from a kubeconfig file or built in code, a [`Client`] with persistent connections,
-//! retries with growing pauses ([`Backoff`]), and a cache of answers ([`Answers`]).
+//! retries with growing pauses ([`Backoff`]), and a cache of answers ([`AnswerCache`]).
 //!
 //! Independent of the contents of requests and answers; errors have the words of kube-apiserver's client.
 
@@ -16,11 +16,11 @@ mod target;
 mod tls;
 mod users;
 
-pub use answer_cache::Answers;
+pub use answer_cache::AnswerCache;
 pub use backoff::Backoff;
 pub use client::{Answer, Client, WebhookError};
 pub use kubeconfig::{KubeconfigError, load, parse};
-pub use loopback::{Itself, OwnCertificates};
+pub use loopback::{Loopback, OwnCertificates};
 pub use metrics::register_metrics;
 pub use review::ReviewKind;
 pub use service::{Service, ServiceResolver};

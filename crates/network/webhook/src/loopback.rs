@@ -12,7 +12,7 @@ use crate::target::{Credential, Target};
 
 /// The means of a server to call itself. Clones share the limit on calls.
 #[derive(Clone, Debug)]
-pub struct Itself {
+pub struct Loopback {
     credential: Credential,
     certificates: OwnCertificates,
     calls: Arc<Semaphore>,
@@ -22,7 +22,7 @@ pub struct Itself {
 #[derive(Clone)]
 pub struct OwnCertificates(Arc<dyn Fn(&CertificateDer<'_>) -> bool + Send + Sync>);
 
-impl Itself {
+impl Loopback {
     /// At most `calls` calls run at a time, and others wait: a call may cause the next one (a webhook for connections
     /// to a service that is reached through such a connection), and each holds connections and memory.
     pub fn new(credential: Credential, certificates: OwnCertificates, calls: usize) -> Self {
@@ -55,25 +55,25 @@ impl fmt::Debug for OwnCertificates {
 
 impl Target {
     /// Directs the target to the given service, to the service that its URL names, or to the URL's host. If that is
-    /// this server, no further configuration is needed ([`Target::is_itself`]).
+    /// this server, no further configuration is needed ([`Target::is_loopback`]).
     #[must_use]
     pub fn at(mut self, service: Option<Service>, resolver: &Arc<dyn ServiceResolver>) -> Self {
         self.service = service.or_else(|| Service::of_own_url(resolver, &self.url));
         self.dialer = resolver.dialer(self.service.is_some());
-        match self.service.as_ref().and_then(Service::itself) {
+        match self.service.as_ref().and_then(Service::loopback) {
             Some(loopback) => self.into_loopback(loopback),
             None => self,
         }
     }
 
     /// Returns true if the target is this server, which is called with its own credentials and certificates.
-    pub fn is_itself(&self) -> bool {
+    pub fn is_loopback(&self) -> bool {
         self.own.is_some()
     }
 
     /// Restricts the credential to this server: neither another server nor a proxy gets it.
     #[must_use]
-    pub fn into_loopback(self, loopback: Itself) -> Self {
+    pub fn into_loopback(self, loopback: Loopback) -> Self {
         Self {
             authorities: None,
             insecure: false,

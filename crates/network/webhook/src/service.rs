@@ -7,7 +7,7 @@ use binnacle_egress::Dialer;
 use binnacle_request::BoxFuture;
 use http::Uri;
 
-use crate::loopback::Itself;
+use crate::loopback::Loopback;
 
 /// A resolver of services' addresses.
 pub trait ServiceResolver: fmt::Debug + Send + Sync {
@@ -16,7 +16,7 @@ pub trait ServiceResolver: fmt::Debug + Send + Sync {
     fn resolve<'a>(&'a self, namespace: &'a str, name: &'a str, port: u16) -> BoxFuture<'a, Result<String, String>>;
 
     /// Returns the means to call a service's port that is this server itself; `None` for all others.
-    fn itself(&self, namespace: &str, name: &str, port: u16) -> Option<Itself> {
+    fn loopback(&self, namespace: &str, name: &str, port: u16) -> Option<Loopback> {
         let _ = (namespace, name, port);
         None
     }
@@ -56,8 +56,8 @@ impl Service {
     }
 
     /// Returns the means to call the service if it is this server itself.
-    pub fn itself(&self) -> Option<Itself> {
-        self.resolver.itself(&self.namespace, &self.name, self.port)
+    pub fn loopback(&self) -> Option<Loopback> {
+        self.resolver.loopback(&self.namespace, &self.name, self.port)
     }
 
     /// Returns the required name of the server's certificate.

@@ -11,7 +11,7 @@ use binnacle_egress::Dialer;
 use http::Uri;
 use http::uri::PathAndQuery;
 
-use crate::loopback::Itself;
+use crate::loopback::Loopback;
 use crate::service::Service;
 
 /// The address of a webhook, and everything else that calls need.
@@ -30,7 +30,7 @@ pub struct Target {
     /// True if any certificate is accepted.
     pub insecure: bool,
     /// Present if this server calls itself: then only its own certificates are accepted.
-    pub own: Option<Itself>,
+    pub own: Option<Loopback>,
     pub identity: Option<Identity>,
     pub credential: Credential,
     /// The proxy for connections; direct if absent.

@@ -1,6 +1,6 @@
 //! Calls of real HTTPS servers that answer, refuse, send malformed answers, or do not answer.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +10,7 @@ use binnacle_request::BoxFuture;
 use binnacle_testkit::Hook;
 use binnacle_testkit::frames::{self, Frame};
 use binnacle_webhook::{
-    Backoff, Client, Credential, Itself, OwnCertificates, Service, ServiceResolver, Target, WebhookError, parse,
+    Backoff, Client, Credential, Loopback, OwnCertificates, Service, ServiceResolver, Target, WebhookError, parse,
 };
 use http::Response;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -135,7 +135,7 @@ fn own_client(hook: &Hook, is_own: bool, most: usize) -> Client {
     let target = Target::new("https://kubernetes.default.svc/path").unwrap();
     let service = Service::of_own_url(&resolver, &target.url);
     let credential = Credential::Bearer("own".to_owned());
-    let loopback = Itself::new(credential, OwnCertificates::new(move |_| is_own), most);
+    let loopback = Loopback::new(credential, OwnCertificates::new(move |_| is_own), most);
     Client::new(Target { service, ..target }.into_loopback(loopback), Duration::from_secs(1)).unwrap()
 }
 

@@ -1,6 +1,6 @@
 //! Webhooks whose answers have no end.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use binnacle_authn::config::AnonymousConfig;
 use binnacle_authn::service_account::TokenKeys;
 use binnacle_authn::{
-    Anonymous, Authenticator, AuthnError, Authorities, AuthoritiesError, Bearer, BootstrapTokens, CacheTimes, FailFast,
+    Anonymous, Authenticator, AuthnError, Authorities, AuthoritiesError, Bearer, BootstrapTokens, CacheTtls, FailFast,
     FrontProxy, FrontProxyOptions, ServiceAccountMetrics, ServiceAccountOptions, ServiceAccountTokens,
     TokenAuthenticator, TokenCache, TokenCacheMetrics, TokenFile, TokenFileError, TokenUnion, Union, WebhookOptions,
     WebhookTokens, WebhookVersion, X509,
@@ -167,7 +167,7 @@ pub(crate) fn audiences(flags: &settings::Authentication) -> Vec<Text> {
 }
 
 /// The time for which an authenticated token is cached.
-const TOKEN_TIMES: CacheTimes = CacheTimes { success: Duration::from_secs(10), failure: Duration::ZERO };
+const TOKEN_TIMES: CacheTtls = CacheTtls { success: Duration::from_secs(10), failure: Duration::ZERO };
 /// The timeout of one call of the token webhook.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -226,7 +226,7 @@ pub(crate) fn build(
     tokens.push(Box::new(issuers.issuers.clone()));
     let cache = TokenCacheMetrics::register(metrics.registry())?;
     if let (Some(webhook), Some(flags)) = (files.webhook, &flags.webhook) {
-        let times = CacheTimes { success: flags.cache_ttl, failure: flags.cache_ttl };
+        let times = CacheTtls { success: flags.cache_ttl, failure: flags.cache_ttl };
         tokens.push(Box::new(TokenCache::new(webhook, times, cache.clone())?));
     }
     let tokens = TokenCache::new(TokenUnion::new(tokens), TOKEN_TIMES, cache)?;
@@ -246,7 +246,7 @@ pub(crate) fn build(
         proxy_prefixes.clone_from(&options.extra_prefixes);
         authenticators.push(Box::new(FrontProxy::new(proxies.authorities, options, audiences.clone())));
     }
-    let x509 = X509::new(clients.authorities.clone()).counted(metrics.registry())?;
+    let x509 = X509::new(clients.authorities.clone()).with_metrics(metrics.registry())?;
     authenticators.push(Box::new(x509.reading_uids(resources.features().enabled("AllowParsingUserUIDFromCertAuth"))));
     authenticators.push(Box::new(Bearer::new(tokens)));
     let authenticators = Union::new(authenticators);

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use binnacle_authz::{
-    Abac, AlwaysAllowPaths, Attributes, AuthorizationConfig, Authorizer, AuthorizerMode, ConfigFile, Decision, Metrics,
-    Node, NodeGraph, Parts, Rbac, Reloading,
+    Abac, AlwaysAllowPaths, Attributes, AuthorizationConfig, Authorizer, AuthorizerDependencies, AuthorizerMode,
+    ConfigFile, Decision, Metrics, Node, NodeGraph, Rbac, ReloadableAuthorizer,
 };
-use binnacle_config::{Followed, ReloadMetrics};
-use binnacle_controlplane::{RolesFeed, follow_nodes, node_features, node_rules};
+use binnacle_config::{ReloadMetrics, WatchedFile};
+use binnacle_controlplane::{RbacInformers, node_features, node_rules, start_node_graph_informers};
 use binnacle_egress::Dialer;
-use binnacle_endpoints::UnsafeDeletes;
+use binnacle_endpoints::UnsafeDeleteAuthorizer;
 use binnacle_meta::read_error;
 use binnacle_registry::Catalog;
 use binnacle_request::{BoxFuture, RequestInfo, Shutdown, User};
@@ -29,7 +29,7 @@ pub(crate) struct UnsafeDeletion(pub(crate) Arc<dyn Authorizer>);
 
 const UNSAFE_DELETE: &str = "unsafe-delete-ignore-read-errors";
 
-impl UnsafeDeletes for UnsafeDeletion {
+impl UnsafeDeleteAuthorizer for UnsafeDeletion {
     fn permit<'a>(&'a self, info: &'a RequestInfo, user: &'a User) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             let attributes = Attributes { verb: UNSAFE_DELETE, ..Attributes::of(info, user) };
@@ -54,9 +54,9 @@ pub(crate) struct AuthorizationFiles {
 /// The authorizers of a server.
 pub(crate) struct Authorizers {
     pub(crate) authorizer: Arc<dyn Authorizer>,
-    pub(crate) roles: Arc<RolesFeed>,
+    pub(crate) roles: Arc<RbacInformers>,
     nodes: Option<Arc<NodeGraph>>,
-    file: Option<(ConfigFile, Arc<Reloading>)>,
+    file: Option<(ConfigFile, Arc<ReloadableAuthorizer>)>,
 }
 
 impl AuthorizationFiles {
@@ -93,7 +93,7 @@ impl AuthorizationFiles {
     ) -> Result<Authorizers, AuthorizationError> {
         let metrics = Arc::new(Metrics::register(registry).map_err(failed)?);
         // Writes of roles are checked against roles, even without the RBAC authorizer.
-        let roles = RolesFeed::new(resources.clone());
+        let roles = RbacInformers::new(resources.clone());
         let rbac = has(&self.config, &AuthorizerMode::Rbac).then(|| Arc::new(Rbac::new(roles.index().clone())));
         let (mut nodes, mut node) = (None, None);
         if has(&self.config, &AuthorizerMode::Node) {
@@ -102,14 +102,14 @@ impl AuthorizationFiles {
             node = Some(Arc::new(Node::new(graph.clone(), rules, node_features(resources.features()))));
             nodes = Some(graph);
         }
-        let parts = Parts { abac: self.abac, node, rbac, paths: self.paths, metrics, dialer };
+        let parts = AuthorizerDependencies { abac: self.abac, node, rbac, paths: self.paths, metrics, dialer };
         let union = parts.assemble(&self.config).map_err(invalid)?;
         let Some((path, data)) = self.file else {
             return Ok(Authorizers { authorizer: Arc::new(union), roles, nodes, file: None });
         };
-        let reloading = Reloading::new(union);
+        let reloading = ReloadableAuthorizer::new(union);
         let metrics = ReloadMetrics::of_authorization(registry, server).map_err(failed)?;
-        let file = ConfigFile { file: Followed::new(path, data), parts, config: self.config, metrics };
+        let file = ConfigFile { file: WatchedFile::new(path, data), parts, config: self.config, metrics };
         Ok(Authorizers { authorizer: reloading.clone(), roles, nodes, file: Some((file, reloading)) })
     }
 }
@@ -119,7 +119,7 @@ impl Authorizers {
     pub(crate) fn follow(self, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
         self.roles.start(tasks, shutdown);
         if let Some(graph) = &self.nodes {
-            follow_nodes(graph, resources, tasks, shutdown);
+            start_node_graph_informers(graph, resources, tasks, shutdown);
         }
         if let Some((file, reloading)) = self.file {
             let (file, shutdown) = (Arc::new(tokio::sync::Mutex::new(file)), shutdown.clone());

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use temporary::remove_abandoned;
 
-use binnacle_pki::private_files::{close_to_others, create_private};
+use binnacle_pki::private_files::{create_private, restrict_to_owner};
 
 /// A directory of the server. If this start created it, it is removed again unless [`keep`](Self::keep) is called, so
 /// that a failed start leaves nothing behind.
@@ -83,7 +83,7 @@ impl DataDir {
     pub(crate) fn private(&self, name: &str) -> Result<PathBuf, DataDirError> {
         let path = self.path.join(name);
         let created = match create_private(&path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => close_to_others(&path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => restrict_to_owner(&path),
             created => created,
         };
         match created {
@@ -146,7 +146,7 @@ fn ensure_private(path: &Path) -> io::Result<()> {
             )));
         }
     }
-    close_to_others(path)
+    restrict_to_owner(path)
 }
 
 #[cfg(test)]
@@ -185,7 +185,7 @@ mod tests {
         assert!(fresh.exists());
         let file = fresh.join("file");
         fs::write(&file, "old").unwrap();
-        write_private(&file, b"new", Durability::Lasting).unwrap();
+        write_private(&file, b"new", Durability::Durable).unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"new");
         assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
         let error = DataDir::open(&file).unwrap_err().to_string();
@@ -209,7 +209,7 @@ mod tests {
             open_up(&key, secret);
             let data = DataDir::open(&path).unwrap();
             data.private("pki").unwrap();
-            write_private(&key, b"secret", Durability::Passing).unwrap();
+            write_private(&key, b"secret", Durability::Ephemeral).unwrap();
             assert_eq!((mode(&path), mode(&pki), mode(&key)), (0o700, 0o700, 0o600), "{directory:o}");
         }
         // A directory with other files is not changed, and is accepted only if others have no access.

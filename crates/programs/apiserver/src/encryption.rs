@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use binnacle_encryption::{EncryptedStore, Encryption, Metrics, StorageKeys, follow, load};
+use binnacle_encryption::{EncryptedStore, Encryption, Metrics, StorageKeys, load, reload_on_change};
 use binnacle_metrics::Registry;
 use binnacle_registry::StorageOptions;
 use binnacle_request::BoxFuture;
@@ -41,7 +41,7 @@ impl AtRest {
             let (path, encryption): (PathBuf, _) = (path.clone(), Arc::clone(&encryption));
             tokio::spawn(supervise("encryption config", move || {
                 let (path, encryption) = (path.clone(), Arc::clone(&encryption));
-                async move { follow(&path, loaded.hash, encryption).await }
+                async move { reload_on_change(&path, loaded.hash, encryption).await }
             }))
         });
         Ok(Some(Self { encryption, reloading }))
@@ -66,7 +66,7 @@ impl AtRest {
                     !reloading.is_finished()
                 }))
             }
-            None if !self.encryption.now().uses_kms() => return health,
+            None if !self.encryption.transformers().uses_kms() => return health,
             None => health,
         };
         health.usable(Arc::new(KmsProviders(Arc::clone(&self.encryption))))
@@ -89,6 +89,6 @@ impl HealthCheck for KmsProviders {
     }
 
     fn check(&self) -> BoxFuture<'_, Result<(), String>> {
-        Box::pin(async { self.0.now().check().check().await })
+        Box::pin(async { self.0.transformers().check().check().await })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_controlplane::follow_flow_control;
+use binnacle_controlplane::start_flow_control_informers;
 use binnacle_flowcontrol::{FlowControl, ListSize, RequestLimits};
 use binnacle_registry::Catalog;
 use binnacle_request::{RequestInfo, Shutdown};
@@ -37,7 +37,7 @@ pub(crate) fn start(
         watched.find(&info.api_group, &info.api_version, &info.resource)?.collection.cache.watchers()
     });
     let control = FlowControl::new(limits, counts, watchers, metrics.registry()).map_err(not_registered)?;
-    if let Err(status) = follow_flow_control(&control, resources, tasks, shutdown) {
+    if let Err(status) = start_flow_control_informers(&control, resources, tasks, shutdown) {
         // Without its objects the mandatory defaults apply: administrators are exempt, all others share a small limit.
         tracing::warn!("failed to watch flow schemas: {}", status.message());
     }

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use binnacle_authn::config::{AnonymousConfig, AuthenticationConfig, Checked, ConfigError};
+use binnacle_authn::config::{AnonymousConfig, AuthenticationConfig, ConfigError, ValidatedConfig};
 use binnacle_authn::{IssuerOptions, Issuers, IssuersFile, JwtMetrics};
-use binnacle_config::{Followed, ReloadMetrics};
+use binnacle_config::{ReloadMetrics, WatchedFile};
 use binnacle_egress::Egress;
 use binnacle_jwt::Algorithm;
 use binnacle_meta::{go_quote, read_error};
@@ -36,7 +36,7 @@ pub(crate) enum IssuersError {
 
 /// The issuers in the flags or the file, validated but not in use.
 pub(crate) struct IssuersConfig {
-    config: Checked,
+    config: ValidatedConfig,
     algorithms: Vec<Algorithm>,
     /// The path and contents of the file.
     file: Option<(PathBuf, Vec<u8>)>,
@@ -91,7 +91,7 @@ impl IssuersConfig {
         let file = match self.file {
             None => None,
             Some((path, data)) => Some(IssuersFile {
-                file: Followed::new(path, data),
+                file: WatchedFile::new(path, data),
                 metrics: ReloadMetrics::of_authentication(registry, server)?,
                 anonymous: in_file.clone(),
             }),

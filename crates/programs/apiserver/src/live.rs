@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use binnacle_admission_webhooks::{WebhookReport, Webhooks};
 use binnacle_flowcontrol::{FlowControl, LevelReport};
-use binnacle_live::{Cache, Caches, Figures, Gauges, InFlight, Level, LiveLink, Log, Observer, Process, Sampler};
+use binnacle_live::{
+    Cache, Caches, GaugeSource, Gauges, InFlight, Level, LiveHandler, Log, Observer, Process, Sampler,
+};
 use binnacle_registry::Catalog;
 use binnacle_request::BoxFuture;
 use binnacle_server::{InFlightLimits, KUBERNETES_VERSION, Metrics, ProcessUsage};
@@ -52,15 +54,15 @@ enum Engine {
 }
 
 /// Returns the handler of the page. Its observer receives all requests from now on.
-pub(crate) fn link(parts: LiveSources) -> LiveLink {
+pub(crate) fn link(parts: LiveSources) -> LiveHandler {
     let observer = Arc::new(Observer::default());
     parts.metrics.observe(observer.clone());
-    LiveLink::new(Sampler::new(observer, Arc::new(parts)))
+    LiveHandler::new(Sampler::new(observer, Arc::new(parts)))
 }
 
 // === impl LiveSources ===
 
-impl Figures for LiveSources {
+impl GaugeSource for LiveSources {
     fn read(&self) -> BoxFuture<'_, Gauges> {
         Box::pin(async {
             let stores = join_all(self.stores.iter().map(StoreFigures::read)).await;

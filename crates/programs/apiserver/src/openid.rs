@@ -5,7 +5,7 @@ use std::sync::Arc;
 use binnacle_endpoints::failure_response;
 use binnacle_jwt::PublicKey;
 use binnacle_meta::Status;
-use binnacle_request::{Body, BoxFuture, Link, Preferences, Request, RequestInfo, Response};
+use binnacle_request::{Body, BoxFuture, Handler, Preferences, Request, RequestInfo, Response};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method};
@@ -127,8 +127,8 @@ pub(crate) fn keys_url(address: &str) -> String {
     format!("https://{address}{KEYS}")
 }
 
-impl Link for OpenIdHandler {
-    fn claims(&self, info: &RequestInfo) -> bool {
+impl Handler for OpenIdHandler {
+    fn matches(&self, info: &RequestInfo) -> bool {
         matches!(info.path.trim_end_matches('/'), CONFIGURATION | KEYS)
     }
 

@@ -1,6 +1,6 @@
 //! Servers embedded in another program: several at once, each with settings of its own.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 use std::net::TcpListener;
 

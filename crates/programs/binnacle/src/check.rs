@@ -6,7 +6,7 @@ use std::path::Path;
 
 use binnacle_cli::progress::Progress;
 use binnacle_store::Revision;
-use binnacle_store_embedded::{Checked, DamagedObject, Remains, check};
+use binnacle_store_embedded::{CheckReport, DamagedObject, Remains, check};
 use serde_json::{Value, json};
 
 use crate::Error;
@@ -17,7 +17,7 @@ use crate::text;
 
 /// The result of a check.
 pub(crate) enum Report {
-    Directory(Checked),
+    Directory(CheckReport),
     /// The number of frames and the first and newest revision of a backup, or its error.
     Backup(Result<(u64, Revision, Revision), io::Error>),
 }
@@ -96,7 +96,7 @@ pub(crate) fn object(damaged: &DamagedObject) -> Value {
     })
 }
 
-fn directory(checked: &Checked) -> String {
+fn directory(checked: &CheckReport) -> String {
     let mut out = format!(
         "{} records ({}) up to revision {}, history since {}, {} keys.\n",
         checked.records,

@@ -88,7 +88,7 @@ pub(crate) async fn examine(opened: &ReadableStore, encryption: Option<&Path>) -
 }
 
 async fn configured(path: &Path, root: &str) -> Result<Encryption, Error> {
-    let metrics = Metrics::unseen().map_err(|error| Error::new(error.to_string()))?;
+    let metrics = Metrics::unregistered().map_err(|error| Error::new(error.to_string()))?;
     let loaded = load(path, false, &metrics).await.map_err(|error| Error::new(error.to_string()))?;
     Ok(Encryption::new(StorageKeys::new(root, key_prefixes()), loaded.transformers, metrics))
 }

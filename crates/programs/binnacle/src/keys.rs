@@ -47,7 +47,7 @@ impl KeyOwners {
         let stored = all().filter_map(|described| binnacle_builtin::stored_type(described, Releases::default()));
         let kinds = stored.map(|kind| (GroupResource::new(kind.storage.group.clone(), kind.plural.clone()), kind));
         let note = |(_, _, [group, version, kind]): (_, _, [&'static str; 3])| {
-            binnacle_builtin::noted_type(group, version, kind)
+            binnacle_builtin::stored_type_without_resource(group, version, kind)
         };
         Self {
             root: root.to_owned(),

@@ -11,7 +11,7 @@ use binnacle_meta::Time;
 use binnacle_registry::ROOT;
 use binnacle_store::KeyValue;
 use binnacle_store_embedded::{
-    Checked, DamagedObject, EmbeddedOptions, EmbeddedStore, Remains, Salvage, check, mark_salvaged,
+    CheckReport, DamagedObject, EmbeddedOptions, EmbeddedStore, Remains, Salvage, check, mark_salvaged,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -26,7 +26,7 @@ pub(crate) struct SalvageReport {
     from: PathBuf,
     /// The file with the full list of what is lost.
     list: PathBuf,
-    damage: Checked,
+    damage: CheckReport,
     begins: u64,
 }
 

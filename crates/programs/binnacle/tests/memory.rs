@@ -1,6 +1,6 @@
 //! The memory of the program is independent of the size of the store.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,6 +1,6 @@
 //! Enabled APIs and features: `--runtime-config`, `--feature-gates`, `--emulated-version`.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 use binnacle_testkit::Server;
 

@@ -1,6 +1,6 @@
 //! Debugging of a running server by operators: the log, metrics, `/debug`, `/logs`.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_testkit::https::{Answer, Client, Handshake};
-use binnacle_testkit::{Hook, Server, Surroundings, TempDir, program, wait_until};
+use binnacle_testkit::{Hook, Server, ServerEnvironment, TempDir, program, wait_until};
 use http_body_util::BodyExt;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -81,8 +81,10 @@ fn top(temp: &TempDir, profile: &[u8]) -> String {
 
 /// Starts a server with heap profiling.
 fn profiled() -> Server {
-    let surroundings =
-        Surroundings { environment: vec![("_RJEM_MALLOC_CONF", "prof:true".to_owned())], ..Surroundings::default() };
+    let surroundings = ServerEnvironment {
+        environment: vec![("_RJEM_MALLOC_CONF", "prof:true".to_owned())],
+        ..ServerEnvironment::default()
+    };
     Server::durable_in(surroundings, &[])
 }
 

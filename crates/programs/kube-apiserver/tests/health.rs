@@ -1,6 +1,6 @@
 //! The checks that `/healthz`, `/livez` and `/readyz` list, single checks, and excluded checks.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 use binnacle_testkit::{Server, wait_until};
 

@@ -1,6 +1,6 @@
 //! Renewal of expired certificates, and of authorities that expire.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

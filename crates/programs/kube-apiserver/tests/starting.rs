@@ -1,6 +1,6 @@
 //! Starts of the program: first, repeated and failed ones.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 use std::fs;
 use std::net::TcpListener;

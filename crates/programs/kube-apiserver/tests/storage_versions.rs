@@ -1,6 +1,6 @@
 //! StorageVersion objects show the versions in which a server stores, if the gate is on.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 use binnacle_testkit::{Server, wait_until};
 use serde_json::{Value, json};

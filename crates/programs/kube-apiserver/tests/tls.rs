@@ -1,6 +1,6 @@
 //! TLS of the server's port: certificates by name and after a change, versions, and headers for browsers.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 use std::path::Path;
 

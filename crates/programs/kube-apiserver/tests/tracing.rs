@@ -1,6 +1,6 @@
 //! Traces of requests, sent to a collector.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 use std::collections::HashMap;
 use std::sync::Arc;

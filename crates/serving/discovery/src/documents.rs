@@ -4,8 +4,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use binnacle_meta::{GroupVersionKind, Text};
 use binnacle_scheme::{
-    RemoteResource, ResourceDescription, Resources, Served, ServedGroup, ServedVersion, SubresourceKind, VerbOrder,
-    Verbs, scope,
+    RemoteResource, ResourceDescription, Resources, ServedGroup, ServedResources, ServedVersion, SubresourceKind,
+    VerbOrder, Verbs, scope,
 };
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -166,7 +166,7 @@ impl ApiVersions {
 
 impl<'a> ApiGroupList<'a> {
     /// Lists all groups except the core group.
-    pub(crate) fn new(served: &'a Served) -> Self {
+    pub(crate) fn new(served: &'a ServedResources) -> Self {
         let groups = served.groups().into_iter().filter(|group| !group.name.is_empty()).map(ApiGroup::element);
         Self { kind: "APIGroupList", api_version: "v1", groups: groups.collect() }
     }
@@ -297,7 +297,7 @@ fn remote_resource(resource: &RemoteResource) -> impl Iterator<Item = ApiResourc
 
 impl<'a> GroupDiscoveryList<'a> {
     /// Lists the core group only, or all other groups.
-    pub(crate) fn new(served: &'a Served, core: bool) -> Self {
+    pub(crate) fn new(served: &'a ServedResources, core: bool) -> Self {
         let groups = served.groups().into_iter().filter(|group| group.name.is_empty() == core);
         let items = groups.map(|group| GroupDiscovery {
             metadata: Metadata { name: &group.name },

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use binnacle_meta::{Encoding, Encodings, Status, accept_names};
 use binnacle_schema::Limits;
-use binnacle_scheme::Served;
+use binnacle_scheme::ServedResources;
 use bytes::Bytes;
 use serde::Serialize;
 use sha2::{Digest, Sha512};
@@ -17,10 +17,10 @@ use crate::metrics::DiscoveryMetrics;
 use crate::peers::DiscoveredGroup;
 use crate::protobuf::{Message, envelope};
 
-/// Discovery of an immutable [`Served`]. A new value replaces it when the resources change.
+/// Discovery of an immutable [`ServedResources`]. A new value replaces it when the resources change.
 #[derive(Debug, Default)]
 pub struct Discovery {
-    served: Arc<Served>,
+    served: Arc<ServedResources>,
     /// The groups of the plain documents, if they differ from those of `served`.
     listed: Option<Vec<ListedGroup>>,
     addresses: Addresses,
@@ -89,19 +89,19 @@ enum DocumentPath<'a> {
 }
 
 impl Discovery {
-    pub fn new(served: Arc<Served>, addresses: Addresses) -> Self {
+    pub fn new(served: Arc<ServedResources>, addresses: Addresses) -> Self {
         Self { served, addresses, ..Self::default() }
     }
 
     /// Sets the groups of `/apis` and `/apis/GROUP`, since registered groups may differ from served ones.
     #[must_use]
-    pub fn listing(self, groups: Vec<ListedGroup>) -> Self {
+    pub fn with_groups(self, groups: Vec<ListedGroup>) -> Self {
         Self { listed: Some(groups), ..self }
     }
 
     /// Sets the metrics.
     #[must_use]
-    pub fn counted(self, metrics: Option<DiscoveryMetrics>) -> Self {
+    pub fn with_metrics(self, metrics: Option<DiscoveryMetrics>) -> Self {
         Self { metrics, ..self }
     }
 
@@ -131,7 +131,7 @@ impl Discovery {
         }
     }
 
-    pub fn served(&self) -> &Arc<Served> {
+    pub fn served(&self) -> &Arc<ServedResources> {
         &self.served
     }
 

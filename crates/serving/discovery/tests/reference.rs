@@ -8,7 +8,7 @@ use binnacle_discovery::{AddressRule, Addresses, Discovery, DiscoveryRequest, Di
 use binnacle_meta::Encoding;
 use binnacle_resources::default_served;
 use binnacle_scheme::{
-    CUSTOM_RESOURCE_PRIORITIES, Resources, Served, ServedVersion, SubresourceDescription, VerbOrder,
+    CUSTOM_RESOURCE_PRIORITIES, Resources, ServedResources, ServedVersion, SubresourceDescription, VerbOrder,
 };
 use binnacle_test_requirements::shared;
 use serde_json::{Value, json};
@@ -115,7 +115,7 @@ fn returns_not_modified_for_matching_etag() {
     assert!(matches!(discovery.respond(&request("\"other\"")), Some(DiscoveryResponse::Document(_))));
     assert_ne!(get(&discovery, "/api", AGGREGATED).etag.unwrap(), etag);
 
-    let mut served = Served::clone(discovery.served());
+    let mut served = ServedResources::clone(discovery.served());
     served.insert("a.test".into(), widgets());
     let changed = Discovery::new(served.into(), Addresses::default());
     assert_ne!(get(&changed, "/apis", AGGREGATED).etag.unwrap(), etag);

@@ -13,13 +13,13 @@ use binnacle_discovery::{Addresses, Discovery, DiscoveryMetrics};
 use binnacle_features::Features;
 use binnacle_meta::{Status, Text};
 use binnacle_registry::{Catalog, Resource, Snapshot, Warnings};
-use binnacle_request::{BoxFuture, Compressible, Link, Record, Request, RequestInfo, Response};
-use binnacle_scheme::{Release, ResourceDescription, Served, ServedGroup, Verb};
+use binnacle_request::{BoxFuture, Compressible, Handler, Record, Request, RequestInfo, Response};
+use binnacle_scheme::{Release, ResourceDescription, ServedGroup, ServedResources, Verb};
 use http::header::ACCEPT;
 
 use self::route::{ResourceRequest, Route, Target};
 use crate::negotiate::{self, Encodings, Offer, OfferedOutputs, Output};
-use crate::verbs::delete::UnsafeDeletes;
+use crate::verbs::delete::UnsafeDeleteAuthorizer;
 use crate::verbs::watch::MIN_TIMEOUT;
 use crate::verbs::{self, Call, HandlerResult};
 use crate::{discover, failure, respond};
@@ -63,7 +63,7 @@ pub struct Api {
     discovery_metrics: Option<DiscoveryMetrics>,
     watch_timeout: Duration,
     authorizer: Arc<dyn Authorizer>,
-    unsafe_deletes: Option<Arc<dyn UnsafeDeletes>>,
+    unsafe_deletes: Option<Arc<dyn UnsafeDeleteAuthorizer>>,
     encodings: Encodings,
 }
 
@@ -99,7 +99,7 @@ impl Api {
 
     /// Sets the authorizer for deletes of objects that cannot be decoded; without it, they are rejected.
     #[must_use]
-    pub fn unsafe_deletes(self, authorizer: Arc<dyn UnsafeDeletes>) -> Self {
+    pub fn unsafe_deletes(self, authorizer: Arc<dyn UnsafeDeleteAuthorizer>) -> Self {
         Self { unsafe_deletes: Some(authorizer), ..self }
     }
 
@@ -241,7 +241,7 @@ impl Api {
     }
 
     /// Returns the discovery documents, which are cached until the snapshot changes.
-    fn discovery_documents(&self, served: &Arc<Served>) -> Arc<Discovery> {
+    fn discovery_documents(&self, served: &Arc<ServedResources>) -> Arc<Discovery> {
         if let Some(cached) = &*self.discovery.load()
             && Arc::ptr_eq(cached.served(), served)
         {
@@ -254,16 +254,16 @@ impl Api {
     }
 
     /// Returns a discovery document; `None` for other paths.
-    fn discover(&self, request: &Request, served: &Arc<Served>) -> Option<Response> {
+    fn discover(&self, request: &Request, served: &Arc<ServedResources>) -> Option<Response> {
         Discovery::matches(&request.info.path)
             .then(|| discover::response(request, &self.discovery_documents(served)))?
     }
 }
 
-impl Link for Api {
+impl Handler for Api {
     /// Matches all paths below `/api`, and those below `/apis` in a served group. Paths with repeated leading slashes
     /// do not match.
-    fn claims(&self, info: &RequestInfo) -> bool {
+    fn matches(&self, info: &RequestInfo) -> bool {
         let mut segments = info.path.strip_prefix('/').unwrap_or_default().split('/');
         match segments.next() {
             Some("api") => true,

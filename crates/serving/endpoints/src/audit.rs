@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use binnacle_meta::{GroupVersion, Text};
 use binnacle_registry::object;
-use binnacle_request::{AuditLevel, ObjectNotes, Record};
+use binnacle_request::{AuditLevel, AuditedObject, Record};
 use binnacle_schema::{Limits, Value, cbor, json, proto, yaml};
 use binnacle_scheme::Kinds;
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use crate::patch_type::{ApplyFormat, PatchType};
 pub fn record_request_object(record: &Record, object: &Value) {
     let Some(notes) = record.audit() else { return };
     let text = |name: &str| object.str_at(&["metadata", name]).into();
-    let reference = ObjectNotes {
+    let reference = AuditedObject {
         namespace: text("namespace"),
         name: object::name(object).into(),
         uid: object::uid(object).into(),

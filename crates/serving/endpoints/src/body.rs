@@ -3,7 +3,7 @@
 use binnacle_meta::{GroupVersion, Status};
 use binnacle_registry::{Context, RequestObject, Resource};
 use binnacle_request::{BodyError, Request};
-use binnacle_schema::decode::{self, DecodeError, Decoded, Empties};
+use binnacle_schema::decode::{self, DecodeError, Decoded, EmptyFields};
 use binnacle_schema::json::TypeMeta;
 use binnacle_schema::proto::ProtoError;
 use binnacle_schema::{CborError, Finding, Findings, Limits, Message, Value, cbor, json, proto, yaml};
@@ -45,8 +45,9 @@ pub(crate) fn decode_object(
         return custom_resource::decode_object(context, resource, &**custom, encoding, body, validation)
             .map(RequestObject::from);
     }
-    let (value, empties) = decode(context, &ExpectedKind::of(resource), &resource.message, encoding, body, validation)?;
-    Ok(resource.complete(value, empties)?)
+    let (value, empty_fields) =
+        decode(context, &ExpectedKind::of(resource), &resource.message, encoding, body, validation)?;
+    Ok(resource.complete(value, empty_fields)?)
 }
 
 /// The expected type of a body.
@@ -85,19 +86,19 @@ pub fn decode(
     encoding: Encoding,
     body: &[u8],
     validation: FieldValidation,
-) -> Result<(Value, Empties), Status> {
+) -> Result<(Value, EmptyFields), Status> {
     let limits = Limits::default();
     let decoded = match encoding {
         Encoding::Json => decode::json(body, message, &limits),
         Encoding::Yaml => decode::yaml(body, message, &limits),
-        Encoding::Protobuf => return Ok((decode_protobuf(expected, message, body)?, Empties::default())),
+        Encoding::Protobuf => return Ok((decode_protobuf(expected, message, body)?, EmptyFields::default())),
         Encoding::Cbor => {
             // The kind is checked first.
             check_kind(expected, &mut cbor_type_meta_tree(expected, body)?, body)?;
             decode::cbor(body, message, &limits)
         }
     };
-    let Decoded { mut value, findings, empties } = match decoded {
+    let Decoded { mut value, findings, empty_fields } = match decoded {
         Ok(decoded) => decoded,
         Err(error) => return Err(decode_failure(expected, encoding, body, &error)),
     };
@@ -109,7 +110,7 @@ pub fn decode(
         None => check_kind(expected, &mut value, body)?,
     }
     apply_field_validation(context, &findings, validation, |why| cannot_be_handled(expected, &value, why))?;
-    Ok((value, empties))
+    Ok((value, empty_fields))
 }
 
 /// Returns the version and kind of a JSON text in which their names have a different case. To the decoder of objects

@@ -2,7 +2,7 @@
 
 use binnacle_meta::{GroupVersion, Status};
 use binnacle_registry::{Context, Resource};
-use binnacle_schema::decode::{DecodeError, Decoded, Empties};
+use binnacle_schema::decode::{DecodeError, Decoded, EmptyFields};
 use binnacle_schema::{Finding, Findings, JsonError, Limits, Value, cbor, json, yaml};
 use binnacle_scheme::{CustomSchema, CustomSource, Pruned};
 
@@ -165,7 +165,7 @@ pub(crate) fn prune(
     match custom.prune(&mut value, source) {
         Ok(Pruned { unknown, .. }) => {
             findings.extend(unknown.into_iter().map(Finding::PrunedField));
-            Ok(Decoded { value, findings, empties: Empties::default() })
+            Ok(Decoded { value, findings, empty_fields: EmptyFields::default() })
         }
         Err(why) => Err((value, why)),
     }

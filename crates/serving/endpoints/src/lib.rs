@@ -35,5 +35,5 @@ pub use params::{FieldValidation, WriteKind, WriteParams, dry_run as sent_dry_ru
 pub use respond::{object as respond_object, plain as respond_plain, status as respond_status};
 pub use subresources::{list_options, respond as respond_subresource};
 pub use table::Include;
-pub use verbs::delete::UnsafeDeletes;
+pub use verbs::delete::UnsafeDeleteAuthorizer;
 pub use verbs::{DUPLICATE_OWNERS, HandlerResult, manager as field_manager};

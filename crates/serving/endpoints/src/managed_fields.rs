@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use binnacle_meta::{GroupVersion, Status, StatusReason};
 use binnacle_patch::apply;
-use binnacle_registry::{Change, Context, Resource, StoredObject, UpdateOptions, Updated, WriteObject, object};
+use binnacle_registry::{Change, Context, Resource, StoredObject, UpdateOptions, UpdateOutcome, WriteObject, object};
 use binnacle_request::CreatePermit;
 use binnacle_schema::{Message, Value};
 
@@ -47,7 +47,7 @@ pub(crate) async fn update(
     name: &str,
     options: &UpdateOptions,
     change: &mut Change<'_>,
-) -> Result<Updated, Status> {
+) -> Result<UpdateOutcome, Status> {
     match resource.update(context, name, options, change).await {
         Err(status) if is_too_large(&status) => {
             let mut change = |live: Option<&Value>| {
@@ -159,7 +159,7 @@ impl apply::Versions for Versions<'_> {
         }
         let custom = self.resource.collection.kind.custom.as_ref();
         if custom.is_some_and(|custom| custom.converter().is_some()) {
-            return Some((self.context.elsewhere(object, api_version)?, message));
+            return Some((self.context.convert_deferred(object, api_version)?, message));
         }
         // The stored version needs no conversion.
         if let Some(conversion) = kinds.conversion(&from.group, &from.version, kind) {

@@ -46,7 +46,7 @@ impl PieceBuffer {
         self.pieces.len() + self.small.len() >= FLUSH_SIZE
     }
 
-    /// Returns all bytes and empties the buffer.
+    /// Returns all bytes and empty_fields the buffer.
     pub(crate) fn take(&mut self) -> Pieces {
         let mut pieces = std::mem::take(&mut self.pieces);
         pieces.push(Bytes::from(std::mem::take(&mut self.small)));

@@ -23,7 +23,7 @@ use binnacle_registry::{Context, RequestNotes, Resource, Warnings};
 use binnacle_request::{Request, Response};
 use binnacle_schema::Value;
 
-use self::delete::UnsafeDeletes;
+use self::delete::UnsafeDeleteAuthorizer;
 use crate::negotiate::{self, Encoding, Encodings, OfferedOutputs, Output, Transform};
 use crate::params::WriteParams;
 use crate::table::Include;
@@ -38,7 +38,7 @@ pub(crate) struct Call {
     /// The minimum duration of a watch without a timeout.
     pub watch_timeout: Duration,
     pub authorizer: Arc<dyn Authorizer>,
-    pub unsafe_deletes: Option<Arc<dyn UnsafeDeletes>>,
+    pub unsafe_deletes: Option<Arc<dyn UnsafeDeleteAuthorizer>>,
     /// The encodings of bodies and responses.
     pub encodings: Encodings,
 }
@@ -50,9 +50,9 @@ impl Call {
     pub(crate) fn context(&self, options: WriteOptions) -> Context {
         let info = &self.request.info;
         Context::new((*self.request.user).clone(), info.namespace.clone(), options.dry_run)
-            .asked(options, self.request.deadline)
-            .named(info.name.clone())
-            .by_verb(&info.verb)
+            .with_options(options, self.request.deadline)
+            .with_name(info.name.clone())
+            .with_verb(&info.verb)
             .with_notes(RequestNotes::new(self.warnings.clone(), self.request.record.clone()))
     }
 

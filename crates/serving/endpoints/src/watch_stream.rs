@@ -11,7 +11,7 @@ use binnacle_registry::{Resource, object};
 use binnacle_request::{Body, Pieces, Shutdown};
 use binnacle_schema::{Message, Object, Value, cbor, json, proto};
 use binnacle_store::Revision;
-use binnacle_watchcache::{Change, FormId, WatchError, WatchItem, Watcher};
+use binnacle_watchcache::{Change, EncodingId, WatchError, WatchItem, Watcher};
 use bytes::{Buf, Bytes};
 use tokio::time::{Instant, Sleep};
 
@@ -229,7 +229,7 @@ impl futures::Stream for EventStream {
                 let progress = this.watcher.progress();
                 // As in kube-apiserver, a bookmark may repeat the last sent revision, but not the start revision of the
                 // watch.
-                if progress >= this.last_sent && progress > this.watcher.began() {
+                if progress >= this.last_sent && progress > this.watcher.start_revision() {
                     this.last_sent = progress;
                     if this.framer.rejects_all_events() {
                         this.finished = true;
@@ -263,7 +263,7 @@ struct Framer {
     /// True once the columns were sent; a watch of tables sends them only with its first row.
     columns_sent: bool,
     /// The encoding in which frames are shared with other watchers.
-    form: Option<FormId>,
+    form: Option<EncodingId>,
     is_websocket: bool,
 }
 
@@ -271,8 +271,8 @@ impl Framer {
     fn new(options: &WatchOptions) -> Self {
         let output = options.output;
         let form = match (output.transform, output.encoding, output.pretty) {
-            (Transform::None, Encoding::Json, false) => Some(options.resource.json_frame_form()),
-            (Transform::None, Encoding::Protobuf, _) => Some(options.resource.protobuf_frame_form()),
+            (Transform::None, Encoding::Json, false) => Some(options.resource.json_frame_encoding()),
+            (Transform::None, Encoding::Protobuf, _) => Some(options.resource.protobuf_frame_encoding()),
             _ => None,
         };
         Self {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use binnacle_metrics::{HistogramVec, Registry, Series, families, keep};
+use binnacle_metrics::{HistogramVec, Registry, Series, families, register_family};
 use prometheus::{Gauge, GaugeVec, IntCounterVec, IntGaugeVec};
 
 use crate::current_requests::{CurrentRequests, Phase, RequestKind, RequestLimits};
@@ -114,8 +114,8 @@ impl Metrics {
     pub(crate) fn register(registry: &Registry, limits: RequestLimits) -> Result<Self, prometheus::Error> {
         Ok(Self {
             families: Families::register(registry)?,
-            ratios: keep(registry, Ratios::new()?)?,
-            by_kind: keep(registry, CurrentRequests::new(limits)?)?,
+            ratios: register_family(registry, Ratios::new()?)?,
+            by_kind: register_family(registry, CurrentRequests::new(limits)?)?,
         })
     }
 

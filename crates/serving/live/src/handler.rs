@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use binnacle_request::{Body, BoxFuture, Link, Request, RequestInfo, Response};
+use binnacle_request::{Body, BoxFuture, Handler, Request, RequestInfo, Response};
 use binnacle_streams::push;
 use http::header::{ALLOW, CONTENT_TYPE, HOST, LOCATION, ORIGIN, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Method, StatusCode};
@@ -31,13 +31,13 @@ const SECURITY_HEADERS: [(&str, &str); 6] = [
 ];
 
 /// Serves the page, which is not in the index of paths.
-pub struct LiveLink {
+pub struct LiveHandler {
     sampler: Arc<Sampler>,
     tickets: Option<Tickets>,
     policy: HeaderValue,
 }
 
-impl LiveLink {
+impl LiveHandler {
     pub fn new(sampler: Arc<Sampler>) -> Self {
         // The policy consists of fixed text and base64. The fallback policy would disable the page.
         let policy = HeaderValue::try_from(policy()).unwrap_or(HeaderValue::from_static("default-src 'none'"));
@@ -115,8 +115,8 @@ impl LiveLink {
     }
 }
 
-impl Link for LiveLink {
-    fn claims(&self, info: &RequestInfo) -> bool {
+impl Handler for LiveHandler {
+    fn matches(&self, info: &RequestInfo) -> bool {
         info.path.strip_prefix(PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 

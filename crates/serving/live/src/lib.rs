@@ -1,7 +1,7 @@
 //! `/debug/live`: a page for browsers that shows the activity of the server, and the WebSocket that updates it.
 //!
 //! Requests are observed and gauges are read only while a page is open. The gauges of other components come from
-//! [`Figures`]; nothing here depends on these components.
+//! [`GaugeSource`]; nothing here depends on these components.
 
 mod handler;
 mod latency_histogram;
@@ -12,9 +12,9 @@ mod snapshot;
 mod ticket;
 mod top;
 
-pub use handler::LiveLink;
+pub use handler::LiveHandler;
 pub use observer::Observer;
-pub use sampler::{Figures, Sampler};
+pub use sampler::{GaugeSource, Sampler};
 pub use snapshot::{
     Cache, Caches, Client, Clients, FlowControl, Gauges, InFlight, Level, Log, Process, Request, Requests, Server,
     SlowRequest, Snapshot, Stage, Store, Webhook,

@@ -22,7 +22,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const LIFETIME: Duration = Duration::from_secs(600);
 
 /// The source of the gauges of other components.
-pub trait Figures: Send + Sync {
+pub trait GaugeSource: Send + Sync {
     /// Reads the gauges, in at most about a second.
     fn read(&self) -> BoxFuture<'_, Gauges>;
 }
@@ -30,7 +30,7 @@ pub trait Figures: Send + Sync {
 /// Builds the messages. It runs while there is a [`Viewer`].
 pub struct Sampler {
     observer: Arc<Observer>,
-    source: Arc<dyn Figures>,
+    source: Arc<dyn GaugeSource>,
     permits: Arc<Semaphore>,
     latest: watch::Sender<Bytes>,
     state: Mutex<SamplingState>,
@@ -53,7 +53,7 @@ pub(crate) struct Viewer {
 // === impl Sampler ===
 
 impl Sampler {
-    pub fn new(observer: Arc<Observer>, source: Arc<dyn Figures>) -> Arc<Self> {
+    pub fn new(observer: Arc<Observer>, source: Arc<dyn GaugeSource>) -> Arc<Self> {
         let (permits, latest) = (Arc::new(Semaphore::new(MAX_PAGES)), watch::Sender::new(Bytes::new()));
         Arc::new(Self { observer, source, permits, latest, state: Mutex::default() })
     }
@@ -154,7 +154,7 @@ mod tests {
     #[derive(Default)]
     struct CountingGauges(AtomicUsize);
 
-    impl Figures for CountingGauges {
+    impl GaugeSource for CountingGauges {
         fn read(&self) -> BoxFuture<'_, Gauges> {
             self.0.fetch_add(1, Ordering::Relaxed);
             Box::pin(async { Gauges::default() })

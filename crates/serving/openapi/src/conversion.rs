@@ -9,7 +9,7 @@ const OBJECT: usize = 640;
 
 /// Converts a document from version 2 to version 3. Shared parameters are inlined, so the document may become much
 /// larger: it is truncated when the work budget is exhausted. The caller must check the budget.
-pub fn converted(v2: &Value) -> Value {
+pub fn convert_to_v3(v2: &Value) -> Value {
     let mut components = Map::new();
     if let Some(definitions) = v2["definitions"].as_object() {
         let schemas: Map<String, Value> = definitions.iter().map(|(name, it)| (name.clone(), schema(it))).collect();
@@ -199,7 +199,7 @@ mod tests {
         for path in paths.into_iter().chain([wide]) {
             let v2 = json!({"paths": {"/a": path}, "parameters": {"p": large}});
             let limits = WorkLimits { steps: u64::MAX, memory: 8 << 20 };
-            assert!(limited(limits, || converted(&v2)).is_err());
+            assert!(limited(limits, || convert_to_v3(&v2)).is_err());
         }
     }
 
@@ -239,6 +239,6 @@ mod tests {
                 "list": {"type": "array", "items": {"$ref": "#/components/schemas/Spec"}},
             }}, "Spec": {"type": "object"}}},
         });
-        assert_eq!(converted(&v2), want);
+        assert_eq!(convert_to_v3(&v2), want);
     }
 }

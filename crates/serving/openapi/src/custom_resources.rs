@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use binnacle_meta::{GroupVersionKind, Text};
 use binnacle_schema::json::to_string;
-use binnacle_scheme::{Kinds, OpenApiVersion, Published, ResourceDescription, SubresourceRole};
+use binnacle_scheme::{Kinds, OpenApiDefinitions, OpenApiVersion, ResourceDescription, SubresourceRole};
 
 use crate::definitions::{BuiltIn, Definitions, Dialect};
 use crate::json::Json;
@@ -31,7 +31,7 @@ pub(crate) struct CustomDefinitions<'a> {
 
 /// The definition of the objects of a resource, or of their lists.
 struct CustomDefinition<'a> {
-    published: &'a Arc<dyn Published>,
+    published: &'a Arc<dyn OpenApiDefinitions>,
     /// The name of the definition of the elements, for lists.
     element: Option<Text>,
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use binnacle_meta::Text;
 use binnacle_schema::{Field, ListType, Message, Ty};
-use binnacle_scheme::{Kinds, KnownKind};
+use binnacle_scheme::{Kinds, RegisteredKind};
 
 use crate::json::Json;
 use crate::{descriptions, enum_descriptions};
@@ -30,7 +30,7 @@ pub(crate) trait Definitions {
 pub(crate) struct BuiltIn<'k> {
     kinds: &'k dyn Kinds,
     /// By name of the definition.
-    by_definition: BTreeMap<&'k str, Vec<KnownKind<'k>>>,
+    by_definition: BTreeMap<&'k str, Vec<RegisteredKind<'k>>>,
     /// The group version of the document; `None` for all.
     scope: Option<(Text, Text)>,
     /// True for documents of custom resources.
@@ -72,7 +72,7 @@ impl<'k> BuiltIn<'k> {
     /// `scope` is the group version of the document, if any: of the kinds that exist in every group version, only those
     /// of this group version and of the core group are included.
     pub(crate) fn new(kinds: &'k dyn Kinds, scope: Option<(&str, &str)>) -> Self {
-        let mut by_definition: BTreeMap<&str, Vec<KnownKind<'_>>> = BTreeMap::new();
+        let mut by_definition: BTreeMap<&str, Vec<RegisteredKind<'_>>> = BTreeMap::new();
         for kind in kinds.all().into_iter().filter(|kind| !UNPUBLISHED.contains(&kind.group)) {
             by_definition.entry(kind.message.name.as_str()).or_default().push(kind);
         }
@@ -92,7 +92,7 @@ impl<'k> BuiltIn<'k> {
         Self { for_custom: true, ..self }
     }
 
-    fn is_shown(&self, kind: &KnownKind<'_>) -> bool {
+    fn is_shown(&self, kind: &RegisteredKind<'_>) -> bool {
         if self.for_custom && NOT_IN_CLIENT_GO.contains(&kind.group) {
             return false;
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_meta::{Encodings, Text};
-use binnacle_scheme::{Kinds, ResourceDescription, Resources, Served, ServedVersion};
+use binnacle_scheme::{Kinds, ResourceDescription, Resources, ServedResources, ServedVersion};
 
 use crate::custom_resources;
 use crate::names::id_and_tag;
@@ -28,7 +28,7 @@ pub(crate) enum DocumentName {
 }
 
 /// Returns all documents, with their names in the index.
-pub(crate) fn all(served: &Served) -> Vec<(String, DocumentName)> {
+pub(crate) fn all(served: &ServedResources) -> Vec<(String, DocumentName)> {
     let mut all: Vec<(String, DocumentName)> = [
         DocumentName::OpenIdConfiguration,
         DocumentName::KeySet,
@@ -82,7 +82,7 @@ impl DocumentName {
     }
 
     /// Returns the resources of the document.
-    pub(crate) fn resources<'a>(&self, served: &'a Served) -> &'a [Arc<ResourceDescription>] {
+    pub(crate) fn resources<'a>(&self, served: &'a ServedResources) -> &'a [Arc<ResourceDescription>] {
         match self {
             Self::GroupVersion(group, version) | Self::Custom(group, version) => {
                 served.version(group, version).map(resources).unwrap_or_default()
@@ -92,7 +92,7 @@ impl DocumentName {
     }
 
     /// Returns the paths of the document, in order.
-    pub(crate) fn paths(&self, served: &Served, kinds: &dyn Kinds, encodings: Encodings) -> Vec<Path> {
+    pub(crate) fn paths(&self, served: &ServedResources, kinds: &dyn Kinds, encodings: Encodings) -> Vec<Path> {
         if let Self::Custom(..) = self {
             return custom_resources::paths(kinds, self.resources(served));
         }

@@ -5,22 +5,22 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use binnacle_meta::{Encodings, Text};
-use binnacle_request::{Body, BoxFuture, Link, Request, RequestInfo, Response};
-use binnacle_scheme::{Kinds, Served, Shared};
+use binnacle_request::{Body, BoxFuture, Handler, Request, RequestInfo, Response};
+use binnacle_scheme::{Kinds, ServedResources, Shared};
 use http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, EXPIRES, LAST_MODIFIED, LOCATION, VARY,
 };
 use http::response::Builder;
 use http::{HeaderValue, StatusCode};
 
-use crate::{OpenApi, OpenApiRequest, OpenApiResponse, Others};
+use crate::{OpenApi, OpenApiRequest, OpenApiResponse, RemoteDocuments};
 
 /// Serves `/openapi/v2` and `/openapi/v3`.
-pub struct OpenApiLink {
+pub struct OpenApiHandler {
     /// Returns the currently served resources.
-    served: Box<dyn Fn() -> Arc<Served> + Send + Sync>,
+    served: Box<dyn Fn() -> Arc<ServedResources> + Send + Sync>,
     /// Returns the documents of remote servers.
-    others: Box<dyn Fn() -> Arc<Others> + Send + Sync>,
+    remote_documents: Box<dyn Fn() -> Arc<RemoteDocuments> + Send + Sync>,
     /// The documents as of the last request.
     documents: ArcSwap<OpenApi>,
     last_modified: SystemTime,
@@ -28,11 +28,11 @@ pub struct OpenApiLink {
 
 const ONE_YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
-impl OpenApiLink {
+impl OpenApiHandler {
     /// `served` returns the currently served resources, `encodings` are those that the server supports, and `release`
     /// is the emulated one. `shows_enums` is false for documents without the values of built-in enums.
     pub fn new(
-        served: impl Fn() -> Arc<Served> + Send + Sync + 'static,
+        served: impl Fn() -> Arc<ServedResources> + Send + Sync + 'static,
         kinds: Shared<dyn Kinds>,
         encodings: Encodings,
         release: impl Into<Text>,
@@ -41,23 +41,27 @@ impl OpenApiLink {
         let documents =
             OpenApi::new(served(), kinds).with_encodings(encodings).with_release(release).with_enum_values(shows_enums);
         let documents = ArcSwap::from_pointee(documents);
-        let none = Arc::<Others>::default();
-        let others = Box::new(move || none.clone());
-        Self { served: Box::new(served), others, documents, last_modified: SystemTime::now() }
+        let none = Arc::<RemoteDocuments>::default();
+        let remote_documents = Box::new(move || none.clone());
+        Self { served: Box::new(served), remote_documents, documents, last_modified: SystemTime::now() }
     }
 
     /// Adds the documents of remote servers to the index. Another handler, which precedes this one, serves them.
     #[must_use]
-    pub fn with_others(self, others: impl Fn() -> Arc<Others> + Send + Sync + 'static) -> Self {
-        Self { others: Box::new(others), ..self }
+    pub fn with_remote_documents(
+        self,
+        remote_documents: impl Fn() -> Arc<RemoteDocuments> + Send + Sync + 'static,
+    ) -> Self {
+        Self { remote_documents: Box::new(remote_documents), ..self }
     }
 
     fn documents(&self) -> Arc<OpenApi> {
-        let (served, others, current) = ((self.served)(), (self.others)(), self.documents.load_full());
-        if Arc::ptr_eq(current.served(), &served) && Arc::ptr_eq(current.others(), &others) {
+        let (served, remote_documents, current) =
+            ((self.served)(), (self.remote_documents)(), self.documents.load_full());
+        if Arc::ptr_eq(current.served(), &served) && Arc::ptr_eq(current.remote_documents(), &remote_documents) {
             return current;
         }
-        let documents = Arc::new(current.update(served, others));
+        let documents = Arc::new(current.update(served, remote_documents));
         self.documents.store(documents.clone());
         documents
     }
@@ -109,8 +113,8 @@ fn is_v3_path(path: &str) -> bool {
 
 const ACCEPT: HeaderValue = HeaderValue::from_static("Accept");
 
-impl Link for OpenApiLink {
-    fn claims(&self, info: &RequestInfo) -> bool {
+impl Handler for OpenApiHandler {
+    fn matches(&self, info: &RequestInfo) -> bool {
         OpenApi::is_openapi_path(&info.path)
     }
 
@@ -183,7 +187,7 @@ mod tests {
 
     #[test]
     fn sets_headers_of_responses() {
-        let handler = OpenApiLink::new(
+        let handler = OpenApiHandler::new(
             Arc::default,
             Shared::Static(&binnacle_scheme::NoKinds),
             Encodings::STANDARD,

@@ -1,7 +1,7 @@
 //! OpenAPI: the documents of `/openapi/v3` and `/openapi/v2` for the served resources.
 //!
 //! Documents are generated from resource descriptions and field tables at the first request, directly as bytes, and
-//! cached. [`OpenApi`] is independent of HTTP; [`OpenApiLink`] handles requests.
+//! cached. [`OpenApi`] is independent of HTTP; [`OpenApiHandler`] handles requests.
 
 mod accept;
 mod conversion;
@@ -24,9 +24,9 @@ mod routes;
 mod v2;
 mod v3;
 
-pub use conversion::converted;
-pub use handler::OpenApiLink;
-pub use remote_documents::{Made, Others, keep_paths};
+pub use conversion::convert_to_v3;
+pub use handler::OpenApiHandler;
+pub use remote_documents::{ConvertedDocument, RemoteDocuments, keep_paths};
 pub use response::{Document, OpenApi, OpenApiRequest, OpenApiResponse};
 
 /// The title of documents; their version is the release that the server emulates.

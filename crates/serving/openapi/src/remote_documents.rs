@@ -10,24 +10,24 @@ use crate::response::digest;
 
 /// The documents of remote servers at one time.
 #[derive(Debug, Default)]
-pub struct Others {
+pub struct RemoteDocuments {
     /// URLs of documents of version 3 by name, for the index. A handler that precedes the one of this server serves
     /// them.
     pub index: BTreeMap<String, String>,
-    /// Documents of version 3 that were converted for servers without them; see [`crate::converted`].
-    pub documents: BTreeMap<String, Arc<Made>>,
+    /// Documents of version 3 that were converted for servers without them; see [`crate::convert_to_v3`].
+    pub documents: BTreeMap<String, Arc<ConvertedDocument>>,
     /// Documents of version 2, in the order in which they are merged; see [`keep_paths`].
     pub v2: Vec<Arc<Value>>,
 }
 
 /// A document of version 3 that was converted from version 2.
 #[derive(Debug)]
-pub struct Made {
+pub struct ConvertedDocument {
     pub(crate) json: Bytes,
     pub(crate) hash: String,
 }
 
-impl Made {
+impl ConvertedDocument {
     pub fn new(document: &Value) -> Self {
         let json = Bytes::from(document.to_string());
         Self { hash: digest(&json), json }

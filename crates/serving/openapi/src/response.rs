@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use binnacle_meta::{Encodings, Text};
 use binnacle_request::Pieces;
-use binnacle_scheme::{Kinds, ResourceDescription, Served, Shared};
+use binnacle_scheme::{Kinds, ResourceDescription, ServedResources, Shared};
 use bytes::Bytes;
 use sha2::{Digest, Sha512};
 
@@ -17,14 +17,14 @@ use crate::gzip;
 use crate::json::Json;
 use crate::parts::PathParts;
 use crate::protobuf::{self, Shape, shapes};
-use crate::remote_documents::{self, Others};
+use crate::remote_documents::{self, RemoteDocuments};
 use crate::v2::{CustomParts, ReusableParts};
 use crate::{RELEASE, v2, v3};
 
-/// The OpenAPI documents of an immutable [`Served`]. A new value replaces them when the resources change.
+/// The OpenAPI documents of an immutable [`ServedResources`]. A new value replaces them when the resources change.
 #[derive(Debug)]
 pub struct OpenApi {
-    served: Arc<Served>,
+    served: Arc<ServedResources>,
     kinds: Shared<dyn Kinds>,
     /// The encodings of bodies in requests and responses.
     encodings: Encodings,
@@ -32,7 +32,7 @@ pub struct OpenApi {
     release: Text,
     /// True if built-in enums include their values.
     shows_enums: bool,
-    others: Arc<Others>,
+    remote_documents: Arc<RemoteDocuments>,
     index: OnceLock<Bytes>,
     /// By name in the index.
     v3: BTreeMap<String, Arc<DocumentSlot>>,
@@ -114,7 +114,7 @@ const V3_PROTOBUF: [&str; 2] =
     ["com.github.proto-openapi.spec.v3.v1.0+protobuf", "com.github.proto-openapi.spec.v3@v1.0+protobuf"];
 
 impl OpenApi {
-    pub fn new(served: Arc<Served>, kinds: Shared<dyn Kinds>) -> Self {
+    pub fn new(served: Arc<ServedResources>, kinds: Shared<dyn Kinds>) -> Self {
         let v3 =
             documents::all(&served).into_iter().map(|(name, document)| (name, DocumentSlot::new(document))).collect();
         let custom = custom_parts(&v3, &served, &HashMap::new());
@@ -141,7 +141,7 @@ impl OpenApi {
 
     /// Returns the documents of the currently served resources, reusing each document whose resources have not changed.
     #[must_use]
-    pub fn update(&self, served: Arc<Served>, others: Arc<Others>) -> Self {
+    pub fn update(&self, served: Arc<ServedResources>, remote_documents: Arc<RemoteDocuments>) -> Self {
         let same = |slot: &DocumentSlot, document: &DocumentName| {
             let (before, now) = (slot.document.resources(&self.served), document.resources(&served));
             slot.document == *document
@@ -155,14 +155,14 @@ impl OpenApi {
         });
         let v3 = slots.collect();
         let custom = custom_parts(&v3, &served, &self.custom);
-        let updated = Self::from_parts(served, others, self.kinds.clone(), v3, custom, self.reusable.clone());
+        let updated = Self::from_parts(served, remote_documents, self.kinds.clone(), v3, custom, self.reusable.clone());
         let (encodings, shows_enums) = (self.encodings, self.shows_enums);
         Self { encodings, shows_enums, release: self.release.clone(), ..updated }
     }
 
     fn from_parts(
-        served: Arc<Served>,
-        others: Arc<Others>,
+        served: Arc<ServedResources>,
+        remote_documents: Arc<RemoteDocuments>,
         kinds: Shared<dyn Kinds>,
         v3: BTreeMap<String, Arc<DocumentSlot>>,
         custom: HashMap<usize, Arc<CustomParts>>,
@@ -170,17 +170,17 @@ impl OpenApi {
     ) -> Self {
         let (encodings, release) = (Encodings::STANDARD, Text::new_static(RELEASE));
         let (index, v2) = Default::default();
-        Self { served, kinds, encodings, release, shows_enums: true, others, index, v3, v2, custom, reusable }
+        Self { served, kinds, encodings, release, shows_enums: true, remote_documents, index, v3, v2, custom, reusable }
     }
 
     /// Returns the resources in the documents.
-    pub fn served(&self) -> &Arc<Served> {
+    pub fn served(&self) -> &Arc<ServedResources> {
         &self.served
     }
 
     /// Returns the documents of remote servers.
-    pub fn others(&self) -> &Arc<Others> {
-        &self.others
+    pub fn remote_documents(&self) -> &Arc<RemoteDocuments> {
+        &self.remote_documents
     }
 
     /// Returns true if the response at a path depends on the Accept-Encoding header.
@@ -208,7 +208,7 @@ impl OpenApi {
 
     fn respond_v3(&self, name: &str, request: &OpenApiRequest<'_>) -> OpenApiResponse {
         let slot = self.v3.get(name);
-        let converted = self.others.documents.get(name);
+        let converted = self.remote_documents.documents.get(name);
         if slot.is_none() && converted.is_none() {
             return OpenApiResponse::NotFound;
         }
@@ -284,10 +284,10 @@ impl OpenApi {
         let custom: Vec<Arc<CustomParts>> = custom.cloned().collect();
         let built_in =
             v2::Document::new(&built_in, &custom, &*self.kinds, self.shows_enums, &self.reusable, &self.release);
-        if self.others.v2.is_empty() {
+        if self.remote_documents.v2.is_empty() {
             return built_in;
         }
-        match remote_documents::merge(&built_in.json.clone().into_bytes(), &self.others.v2) {
+        match remote_documents::merge(&built_in.json.clone().into_bytes(), &self.remote_documents.v2) {
             Some(merged) => built_in.with_merged(merged.into()),
             None => built_in,
         }
@@ -299,15 +299,17 @@ impl OpenApi {
         let mut json = Json::new();
         json.object(|json| {
             json.name("paths").object(|json| {
-                for (name, url) in &self.others.index {
+                for (name, url) in &self.remote_documents.index {
                     json.name(name).object(|json| json.text_member("serverRelativeURL", url));
                 }
-                for (name, converted) in &self.others.documents {
+                for (name, converted) in &self.remote_documents.documents {
                     let url = relative_url(name, &converted.hash);
                     json.name(name).object(|json| json.text_member("serverRelativeURL", &url));
                 }
                 for (name, slot) in &self.v3 {
-                    if self.others.index.contains_key(name) || self.others.documents.contains_key(name) {
+                    if self.remote_documents.index.contains_key(name)
+                        || self.remote_documents.documents.contains_key(name)
+                    {
                         continue;
                     }
                     let hash = slot.hash.get_or_init(|| match slot.json.get() {
@@ -343,7 +345,7 @@ impl DocumentSlot {
 /// Returns all custom resources.
 fn custom_resources<'s>(
     slots: &'s BTreeMap<String, Arc<DocumentSlot>>,
-    served: &'s Served,
+    served: &'s ServedResources,
 ) -> impl Iterator<Item = &'s Arc<ResourceDescription>> {
     let custom = slots.values().filter(|slot| matches!(slot.document, DocumentName::Custom(..)));
     custom.flat_map(|slot| slot.document.resources(served)).filter(|resource| resource.published.is_some())
@@ -352,7 +354,7 @@ fn custom_resources<'s>(
 /// Returns the parts of all custom resources, reusing existing ones.
 fn custom_parts(
     slots: &BTreeMap<String, Arc<DocumentSlot>>,
-    served: &Served,
+    served: &ServedResources,
     reused: &HashMap<usize, Arc<CustomParts>>,
 ) -> HashMap<usize, Arc<CustomParts>> {
     let parts = custom_resources(slots, served).map(|resource| {

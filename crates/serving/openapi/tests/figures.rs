@@ -6,7 +6,7 @@ use std::time::Instant;
 use binnacle_kinds::BuiltInKinds;
 use binnacle_openapi::{OpenApi, OpenApiRequest, OpenApiResponse};
 use binnacle_resources::default_served;
-use binnacle_scheme::{Served, Shared};
+use binnacle_scheme::{ServedResources, Shared};
 
 #[test]
 #[ignore = "a measurement"]
@@ -35,6 +35,6 @@ fn measure_documents() {
     }
 }
 
-fn documents_of(served: Served) -> OpenApi {
+fn documents_of(served: ServedResources) -> OpenApi {
     OpenApi::new(served.into(), Shared::Static(&BuiltInKinds))
 }

@@ -4,7 +4,7 @@
 use binnacle_kinds::BuiltInKinds;
 use binnacle_openapi::{OpenApi, OpenApiRequest, OpenApiResponse};
 use binnacle_resources::{default_served, groups};
-use binnacle_scheme::{Release, Served, Shared};
+use binnacle_scheme::{Release, ServedResources, Shared};
 use binnacle_test_requirements::shared;
 use serde_json::Value;
 
@@ -46,10 +46,10 @@ fn published_documents_of_all_versions_equal_recorded_ones() {
             continue;
         }
         let mut recorded = parse(&std::fs::read(&file).unwrap());
-        // Published before the version is set.
+        // OpenApiDefinitions before the version is set.
         assert_eq!(recorded["info"]["version"], "unversioned");
         recorded["info"]["version"] = "1.36".into();
-        // Published with other features: with CBOR, without enums.
+        // OpenApiDefinitions with other features: with CBOR, without enums.
         remove(&mut recorded, &|name, _| name.starts_with("application/") && name.contains("cbor"));
         let mut ours = parse(&get(&documents, &format!("/openapi/v3/{}", name.replace("__", "/"))));
         remove(&mut ours, &|name, value| name == "enum" && value.is_array());
@@ -205,11 +205,11 @@ fn parse(bytes: &[u8]) -> Value {
 }
 
 /// Returns all resources.
-fn all_resources() -> Served {
+fn all_resources() -> ServedResources {
     let release = Release::v1(36);
-    Served::built_in(groups(), |_, resource| resource.lifecycle.exists_in(release).then(|| resource.clone()))
+    ServedResources::built_in(groups(), |_, resource| resource.lifecycle.exists_in(release).then(|| resource.clone()))
 }
 
-fn documents_of(served: Served) -> OpenApi {
+fn documents_of(served: ServedResources) -> OpenApi {
     OpenApi::new(served.into(), Shared::Static(&BuiltInKinds))
 }

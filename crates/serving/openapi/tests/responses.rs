@@ -4,7 +4,7 @@ use binnacle_kinds::BuiltInKinds;
 use binnacle_meta::Encodings;
 use binnacle_openapi::{Document, OpenApi, OpenApiRequest, OpenApiResponse};
 use binnacle_resources::{default_served, groups};
-use binnacle_scheme::{Served, Shared};
+use binnacle_scheme::{ServedResources, Shared};
 use serde_json::Value;
 
 const VERSION: &str = "/openapi/v3/version";
@@ -205,10 +205,10 @@ fn lists_cbor_media_types_if_offered() {
 }
 
 /// Returns all built-in resources.
-fn all_resources() -> Served {
-    Served::built_in(groups(), |_, resource| Some(resource.clone()))
+fn all_resources() -> ServedResources {
+    ServedResources::built_in(groups(), |_, resource| Some(resource.clone()))
 }
 
-fn documents_of(served: Served) -> OpenApi {
+fn documents_of(served: ServedResources) -> OpenApi {
     OpenApi::new(served.into(), Shared::Static(&BuiltInKinds))
 }

@@ -8,14 +8,15 @@ use binnacle_openapi::{OpenApi, OpenApiRequest, OpenApiResponse};
 use binnacle_resources::default_served;
 use binnacle_schema::{Value, value};
 use binnacle_scheme::{
-    OpenApiVersion, Published, ResourceDescription, Resources, Served, ServedVersion, Shared, SubresourceDescription,
+    OpenApiDefinitions, OpenApiVersion, ResourceDescription, Resources, ServedResources, ServedVersion, Shared,
+    SubresourceDescription,
 };
 use flate2::read::GzDecoder;
 
 #[derive(Debug)]
 struct PublishedSchema(i64);
 
-impl Published for PublishedSchema {
+impl OpenApiDefinitions for PublishedSchema {
     fn object(&self, _: OpenApiVersion) -> Value {
         value!({"type": "object", "properties": {"n": {"type": "integer", "maximum": (self.0)}}})
     }
@@ -34,7 +35,7 @@ fn resource(group: &str, plural: &str, n: i64) -> Arc<ResourceDescription> {
     Arc::new(description)
 }
 
-fn serve(served: &Served, group: &str, resources: Vec<Arc<ResourceDescription>>) -> Served {
+fn serve(served: &ServedResources, group: &str, resources: Vec<Arc<ResourceDescription>>) -> ServedResources {
     let mut served = served.clone();
     let version = ServedVersion {
         version: "v1".into(),

@@ -9,9 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use binnacle_authn::service_account::{BoundKind, BoundObjects, FixedKeys, LegacySecret, ObjectState};
 use binnacle_authn::{
-    Anonymous, Authenticator, AuthnError, Authorities, Bearer, CacheTimes, Credentials, FailFast,
-    ServiceAccountMetrics, ServiceAccountOptions, ServiceAccountTokens, TokenCache, TokenCacheMetrics, TokenFile,
-    TokenUnion, Union, X509,
+    Anonymous, Authenticator, AuthnError, Authorities, Bearer, CacheTtls, Credentials, FailFast, ServiceAccountMetrics,
+    ServiceAccountOptions, ServiceAccountTokens, TokenCache, TokenCacheMetrics, TokenFile, TokenUnion, Union, X509,
 };
 use binnacle_authz::{
     Attributes, AuthorizationConfig, Authorizer, AuthorizerConfig, AuthorizerMode, Metrics, Node, NodeFeatures,
@@ -92,7 +91,7 @@ async fn measure() -> Result<(), Box<dyn std::error::Error>> {
     let accounts = ServiceAccountTokens::new(options, objects, ServiceAccountMetrics::register(&registry)?);
     let file = TokenFile::parse("tokens", b"secret,user-77,1,group-77\n")?.for_audiences(audiences.clone());
     let tokens = TokenUnion::new(vec![Box::new(file), Box::new(accounts)]);
-    let times = CacheTimes { success: Duration::from_secs(10), failure: Duration::ZERO };
+    let times = CacheTtls { success: Duration::from_secs(10), failure: Duration::ZERO };
     let tokens =
         TokenCache::new(tokens, times, TokenCacheMetrics::register(&registry)?).map_err(|error| error.to_string())?;
     let authorities = Arc::new(Authorities::from_pem("clients", authority.as_bytes())?);

@@ -13,7 +13,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use binnacle_request::BoxFuture;
-use binnacle_work::Busy;
+use binnacle_work::ThreadActivity;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
@@ -168,7 +168,7 @@ enum Progress {
 }
 
 /// Returns the state of all busy parts.
-fn observations(canary: &Canary, workers: &Handle, busy: &[Busy]) -> Vec<(Part, Progress)> {
+fn observations(canary: &Canary, workers: &Handle, busy: &[ThreadActivity]) -> Vec<(Part, Progress)> {
     let metrics = workers.metrics();
     let mut parts = vec![(Part::Task, Progress::Count(canary.beats.load(Ordering::Relaxed)))];
     for worker in 0..metrics.num_workers() {
@@ -213,7 +213,7 @@ impl Stalls {
 }
 
 /// Returns a description of the computations that have run for some time, for the log.
-fn describe_computations(busy: &[Busy], now: Instant, least: Duration) -> String {
+fn describe_computations(busy: &[ThreadActivity], now: Instant, least: Duration) -> String {
     const MAX_LISTED: usize = 16;
     let mut text = String::new();
     let long = busy.iter().map(|busy| (busy, now.saturating_duration_since(busy.since)));
@@ -260,7 +260,7 @@ mod tests {
         let now = Instant::now() + 10 * SECOND;
         let busy = |seconds: u32, subject: &str| {
             let since = now - SECOND * seconds;
-            Busy { since, charged: since, subject: subject.to_owned() }
+            ThreadActivity { since, charged: since, subject: subject.to_owned() }
         };
         let all = [busy(7, "GET /a by \"jane\""), busy(2, "task \"b\""), busy(0, "GET /short")];
         assert_eq!(describe_computations(&all, now, SECOND), "GET /a by \"jane\" for 7.0 s; task \"b\" for 2.0 s");

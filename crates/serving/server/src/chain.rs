@@ -28,13 +28,13 @@ use crate::inflight::{InFlight, ShortRequestGuard};
 use crate::response::{AuditExempt, Rejection, SendBy};
 use crate::seats::HeldSeat;
 use crate::tracked_body::TrackedBody;
-use crate::{FailureWriter, Links, Metrics, filters, health};
+use crate::{FailureWriter, Metrics, Router, filters, health};
 
 /// The configuration of a chain.
 pub struct ChainConfig {
     pub authentication: Authentication,
     pub authorizer: Arc<dyn Authorizer>,
-    pub links: Links,
+    pub router: Router,
     pub failure: FailureWriter,
     pub metrics: Arc<Metrics>,
     pub features: Arc<Features>,
@@ -63,7 +63,7 @@ pub struct ChainOptions {
     /// Fires when new requests should be sent to other servers.
     pub draining: Option<Shutdown>,
     /// Fires when the shutdown is initiated: HTTP/1 connections are then closed after their next response.
-    pub leaving: Option<Shutdown>,
+    pub shutdown_initiated: Option<Shutdown>,
 }
 
 /// The handler chain.
@@ -92,7 +92,7 @@ impl Service for Chain {
 
     /// Returns true once the shutdown was initiated.
     fn is_shutting_down(&self) -> bool {
-        self.config.options.leaving.as_ref().is_some_and(Shutdown::is_fired)
+        self.config.options.shutdown_initiated.as_ref().is_some_and(Shutdown::is_fired)
     }
 }
 
@@ -178,11 +178,11 @@ impl Chain {
         if let Some(deadline) = held.send_by(response.status(), &record, self.config.request_timeout) {
             response.extensions_mut().insert(SendBy(deadline));
         }
-        if gzip.is_none() && response.body().is_made() {
+        if gzip.is_none() && response.body().is_complete() {
             // A client that reads slowly must not keep a seat.
             held = HeldResources::default();
         }
-        let is_streamed = gzip.is_some() || !response.body().is_made();
+        let is_streamed = gzip.is_some() || !response.body().is_complete();
         held.seat.iter().for_each(HeldSeat::watch_reader);
         let inflight = self.inflight.clone();
         response.map(|body| TrackedBody {
@@ -346,7 +346,7 @@ mod tests {
     use binnacle_authz::{PrivilegedGroups, Union as Authorizers};
     use binnacle_flowcontrol::RequestLimits;
     use binnacle_metrics::Registry;
-    use binnacle_request::{BoxError, BoxFuture, Link, Pieces, Request, RequestInfo, ShutdownTrigger};
+    use binnacle_request::{BoxError, BoxFuture, Handler, Pieces, Request, RequestInfo, ShutdownTrigger};
     use http::Request as HttpRequest;
 
     use super::*;
@@ -355,8 +355,8 @@ mod tests {
     /// A handler whose paths show the different behaviors of handlers.
     struct BehaviorHandler;
 
-    impl Link for BehaviorHandler {
-        fn claims(&self, info: &RequestInfo) -> bool {
+    impl Handler for BehaviorHandler {
+        fn matches(&self, info: &RequestInfo) -> bool {
             info.path.starts_with("/do/") || info.is_resource_request
         }
 
@@ -390,7 +390,7 @@ mod tests {
         Chain::new(ChainConfig {
             authentication: Authentication::by(Arc::new(FailFast(known, Anonymous::new()))),
             authorizer: Arc::new(Authorizers::new(vec![Box::new(PrivilegedGroups::masters())])),
-            links: Links::new(vec![Arc::new(BehaviorHandler)]),
+            router: Router::new(vec![Arc::new(BehaviorHandler)]),
             failure: json_failure,
             metrics: Metrics::new().unwrap(),
             features: Arc::default(),

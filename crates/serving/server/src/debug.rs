@@ -14,9 +14,9 @@ fn below<'p>(path: &'p str, root: &str) -> Option<&'p str> {
 }
 
 pub use configz::ConfigPage;
-pub use flags::{DebugFlag, DebugFlagsLink};
-pub use logs::LogsLink;
-pub use pprof::{HeapProfile, PprofLink};
+pub use flags::{DebugFlag, DebugFlagsHandler};
+pub use logs::LogsHandler;
+pub use pprof::{HeapProfile, PprofHandler};
 pub use socket::DebugSocket;
-pub use text::DebugTextLink;
-pub use zpages::ZPagesLink;
+pub use text::DebugTextHandler;
+pub use zpages::ZPagesHandler;

@@ -2,7 +2,7 @@
 //! client_golang's handler, which kube-apiserver uses.
 
 use binnacle_meta::accept_clauses;
-use binnacle_metrics::Gathered;
+use binnacle_metrics::MetricFamilies;
 use binnacle_request::Response;
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE};
@@ -18,7 +18,7 @@ const START_TIME: HeaderName = HeaderName::from_static("process-start-time-unix"
 const ESCAPING: [&str; 4] = ["allow-utf-8", "underscores", "dots", "values"];
 
 /// Returns the families in the format that the request's headers select.
-pub(crate) async fn exposition(gathered: Gathered, headers: &HeaderMap) -> Response {
+pub(crate) async fn exposition(gathered: MetricFamilies, headers: &HeaderMap) -> Response {
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (format, escaping) = negotiate(header(ACCEPT));
     let gzip = wants_gzip(headers);

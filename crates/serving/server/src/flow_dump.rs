@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use binnacle_flowcontrol::FlowControl;
-use binnacle_request::{BoxFuture, Link, Request, RequestInfo, Response};
+use binnacle_request::{BoxFuture, Handler, Request, RequestInfo, Response};
 
 use crate::response::{page_not_found, plain_text};
 
 const PREFIX: &str = "/debug/api_priority_and_fairness/";
 
 /// Serves the tables, which are not in the index of paths.
-pub struct FlowDumpLink(pub Arc<FlowControl>);
+pub struct FlowDumpHandler(pub Arc<FlowControl>);
 
-impl FlowDumpLink {
+impl FlowDumpHandler {
     fn table(&self, path: &str) -> Option<String> {
         match path.strip_prefix(PREFIX)? {
             "dump_priority_levels" => Some(self.0.dump_priority_levels()),
@@ -23,8 +23,8 @@ impl FlowDumpLink {
     }
 }
 
-impl Link for FlowDumpLink {
-    fn claims(&self, info: &RequestInfo) -> bool {
+impl Handler for FlowDumpHandler {
+    fn matches(&self, info: &RequestInfo) -> bool {
         info.path.starts_with(PREFIX)
     }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use binnacle_meta::go_quote;
-use binnacle_request::{BoxFuture, Link, Query, Request, RequestInfo, Response, Shutdown};
+use binnacle_request::{BoxFuture, Handler, Query, Request, RequestInfo, Response, Shutdown};
 use http::header::X_CONTENT_TYPE_OPTIONS;
 use http::{HeaderValue, StatusCode};
 use tokio::sync::Mutex;
@@ -163,8 +163,8 @@ impl Health {
     }
 }
 
-impl Link for Health {
-    fn claims(&self, info: &RequestInfo) -> bool {
+impl Handler for Health {
+    fn matches(&self, info: &RequestInfo) -> bool {
         self.find(&info.path).is_some()
     }
 

@@ -10,11 +10,11 @@ mod unconstrained;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use binnacle_authn::Recent;
+use binnacle_authn::RecentCache;
 use binnacle_authz::{Attributes, Authorizer};
 use binnacle_meta::{Status, Text};
 use binnacle_request::latency::Part;
-use binnacle_request::{Impersonated, Record, RequestInfo, User};
+use binnacle_request::{ImpersonatedUser, Record, RequestInfo, User};
 use http::HeaderMap;
 use parking_lot::Mutex;
 
@@ -33,7 +33,7 @@ pub(crate) struct Impersonation {
     metrics: ImpersonationMetrics,
     cache: ImpersonationCache,
     /// The last successful mode of each caller, which is tried first, because most callers use only one.
-    last: Mutex<Recent<Text, Mode>>,
+    last: Mutex<RecentCache<Text, Mode>>,
 }
 
 impl Impersonation {
@@ -47,7 +47,7 @@ impl Impersonation {
         constrained: bool,
         metrics: ImpersonationMetrics,
     ) -> Self {
-        let last = Mutex::new(Recent::new(MAX_CALLERS));
+        let last = Mutex::new(RecentCache::new(MAX_CALLERS));
         Self { authorizer, constrained, metrics, cache: ImpersonationCache::new(ttl), last }
     }
 
@@ -63,7 +63,7 @@ impl Impersonation {
         info: &RequestInfo,
         requestor: &User,
         record: &Record,
-    ) -> Result<Option<Impersonated>, Status> {
+    ) -> Result<Option<ImpersonatedUser>, Status> {
         let Some(target) = headers::requested_user(headers) else { return Ok(None) };
         if target.name.is_empty() {
             return Err(if self.constrained {
@@ -75,7 +75,7 @@ impl Impersonation {
         headers::strip(headers);
         if !self.constrained {
             let user = Arc::new(unconstrained::check(&*self.authorizer, &target, requestor).await?);
-            return Ok(Some(Impersonated { user, constraint: Text::default() }));
+            return Ok(Some(ImpersonatedUser { user, constraint: Text::default() }));
         }
         let began = Instant::now();
         let outcome = self.find(&target, &Attributes::of(info, requestor)).await;
@@ -83,7 +83,7 @@ impl Impersonation {
         self.metrics.observe_attempt(outcome.as_ref().ok().map(|(mode, _)| mode.label()), took);
         record.took(Part::Impersonation, took);
         let (mode, user) = outcome?;
-        Ok(Some(Impersonated { user, constraint: Text::new_static(mode.constraint()) }))
+        Ok(Some(ImpersonatedUser { user, constraint: Text::new_static(mode.constraint()) }))
     }
 
     /// Returns the mode in which the caller of `request` may impersonate `target`, and the resulting user.

@@ -27,21 +27,22 @@ mod version;
 pub use canary::{Canary, CanaryTimes};
 pub use chain::{Chain, ChainConfig, ChainOptions};
 pub use debug::{
-    ConfigPage, DebugFlag, DebugFlagsLink, DebugSocket, DebugTextLink, HeapProfile, LogsLink, PprofLink, ZPagesLink,
+    ConfigPage, DebugFlag, DebugFlagsHandler, DebugSocket, DebugTextHandler, HeapProfile, LogsHandler, PprofHandler,
+    ZPagesHandler,
 };
 pub use filters::authenticate::Authentication;
 pub use filters::cors::Cors;
 pub use filters::inflight::InFlightLimits;
 pub use filters::traces::Tracer;
-pub use flow_dump::FlowDumpLink;
+pub use flow_dump::FlowDumpHandler;
 pub use health::{HasBeenReady, Health, HealthCheck, LogCheck, PingCheck, ShutdownCheck};
 pub use inflight::InFlight;
-pub use metrics::{InFlightCounts, Metrics, MetricsLink};
+pub use metrics::{InFlightCounts, Metrics, MetricsHandler};
 pub use process::ProcessUsage;
 pub use response::{FailureWriter, json_failure};
-pub use router::Links;
-pub use server::{Server, Stopping};
-pub use slis::{HealthMetrics, HealthMetricsLink};
+pub use router::Router;
+pub use server::{Server, ShutdownConfig};
+pub use slis::{HealthMetrics, HealthMetricsHandler};
 pub use slow_requests::SLOW_REQUESTS;
 pub use tracked_body::TrackedBody;
-pub use version::{Build, KUBERNETES_VERSION, VersionLink};
+pub use version::{Build, KUBERNETES_VERSION, VersionHandler};

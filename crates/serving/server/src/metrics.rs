@@ -7,13 +7,13 @@ mod work;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use binnacle_authn::{Authenticated, AuthnError};
+use binnacle_authn::{AuthenticationResponse, AuthnError};
 use binnacle_authz::{AuthzError, Decision};
 use binnacle_features::Gates;
 use binnacle_meta::GoDuration;
-use binnacle_metrics::{Exposed, Gathered, Registry};
+use binnacle_metrics::{ExposedMetrics, MetricFamilies, Registry};
 use binnacle_request::latency::Part;
-use binnacle_request::{BoxFuture, Facts, Link, Record, RecordSink, Request, RequestInfo, Response, User};
+use binnacle_request::{BoxFuture, Facts, Handler, Record, RecordSink, Request, RequestInfo, Response, User};
 use binnacle_transport::ConnectionMetrics;
 use http::Method;
 use prometheus::IntGauge;
@@ -111,7 +111,11 @@ impl Metrics {
         &self.connections
     }
 
-    pub(crate) fn observe_authentication(&self, result: &Result<Option<Authenticated>, AuthnError>, took: Duration) {
+    pub(crate) fn observe_authentication(
+        &self,
+        result: &Result<Option<AuthenticationResponse>, AuthnError>,
+        took: Duration,
+    ) {
         let label = match result {
             Err(_) => "error",
             Ok(None) => "failure",
@@ -165,7 +169,7 @@ impl Metrics {
     }
 
     /// Returns all families.
-    fn families(&self, exposed: &Exposed) -> Gathered {
+    fn families(&self, exposed: &ExposedMetrics) -> MetricFamilies {
         for (kind, label) in [(RequestKind::ReadOnly, "readOnly"), (RequestKind::Mutating, "mutating")] {
             self.families.current_inflight.with_label_values(&[label]).set(self.inflight.highest(kind));
         }
@@ -296,15 +300,15 @@ fn describe_user(user: &User) -> String {
 }
 
 /// Serves `/metrics`.
-pub struct MetricsLink {
+pub struct MetricsHandler {
     pub metrics: Arc<Metrics>,
-    pub exposed: Arc<Exposed>,
+    pub exposed: Arc<ExposedMetrics>,
     /// True if `DELETE` resets the series of all families with labels.
     pub resets: bool,
 }
 
-impl Link for MetricsLink {
-    fn claims(&self, info: &RequestInfo) -> bool {
+impl Handler for MetricsHandler {
+    fn matches(&self, info: &RequestInfo) -> bool {
         info.path == "/metrics"
     }
 

@@ -137,7 +137,7 @@ impl RequestContext<'_> {
         if !health::is_path(&info.path) {
             binnacle_work::wait_behind_own_work().await;
         }
-        let response = config.links.dispatch(request, config.failure).await;
+        let response = config.router.dispatch(request, config.failure).await;
         filters::work::check_budget(budget, &info, response)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_meta::{Status, StatusDetails};
-use binnacle_request::{Detour, Link, Preferences, Request, Response};
+use binnacle_request::{Handler, Interceptor, Preferences, Request, Response};
 use http::Method;
 
 use crate::FailureWriter;
@@ -11,15 +11,15 @@ use crate::response::{page_not_found, raw_json};
 
 /// The handlers of the server; the first that matches serves the request. Their paths form the index at `/`.
 #[derive(Clone)]
-pub struct Links {
-    handlers: Arc<[Arc<dyn Link>]>,
-    interceptors: Arc<[Arc<dyn Detour>]>,
+pub struct Router {
+    handlers: Arc<[Arc<dyn Handler>]>,
+    interceptors: Arc<[Arc<dyn Interceptor>]>,
     /// Returns true once all handlers have all their paths.
     complete: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
-impl Links {
-    pub fn new(handlers: Vec<Arc<dyn Link>>) -> Self {
+impl Router {
+    pub fn new(handlers: Vec<Arc<dyn Handler>>) -> Self {
         Self { handlers: handlers.into(), interceptors: Arc::new([]), complete: Arc::new(|| true) }
     }
 
@@ -32,7 +32,7 @@ impl Links {
 
     /// Adds interceptors, which are tried before the handlers.
     #[must_use]
-    pub fn with_detours(self, interceptors: Vec<Arc<dyn Detour>>) -> Self {
+    pub fn with_interceptors(self, interceptors: Vec<Arc<dyn Interceptor>>) -> Self {
         Self { interceptors: interceptors.into(), ..self }
     }
 
@@ -42,10 +42,10 @@ impl Links {
         if request.method == Method::CONNECT {
             return page_not_found();
         }
-        if let Some(interceptor) = self.interceptors.iter().find(|interceptor| interceptor.takes(&request)) {
+        if let Some(interceptor) = self.interceptors.iter().find(|interceptor| interceptor.intercepts(&request)) {
             return interceptor.handle(request).await;
         }
-        if let Some(handler) = self.handlers.iter().find(|handler| handler.claims(&request.info)) {
+        if let Some(handler) = self.handlers.iter().find(|handler| handler.matches(&request.info)) {
             return handler.handle(request).await;
         }
         match request.info.path.as_str() {

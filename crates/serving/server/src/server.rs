@@ -20,11 +20,11 @@ pub struct Server {
     listener: Listener,
     chain: Arc<Chain>,
     trigger: ShutdownTrigger,
-    stopping: Stopping,
+    shutdown_config: ShutdownConfig,
 }
 
 /// The steps and delays of a graceful shutdown.
-pub struct Stopping {
+pub struct ShutdownConfig {
     /// Fires at the signal: the server still serves, but should not receive new clients.
     pub terminating: Option<ShutdownTrigger>,
     /// The time from the signal until the next step (`--shutdown-delay-duration`).
@@ -38,7 +38,7 @@ pub struct Stopping {
     pub watch_grace: Duration,
 }
 
-impl Default for Stopping {
+impl Default for ShutdownConfig {
     fn default() -> Self {
         Self {
             terminating: None,
@@ -53,13 +53,13 @@ impl Default for Stopping {
 impl Server {
     /// Creates a server; `trigger` must fire the shutdown signal of the chain.
     pub fn new(listener: Listener, chain: Arc<Chain>, trigger: ShutdownTrigger) -> Self {
-        Self { listener, chain, trigger, stopping: Stopping::default() }
+        Self { listener, chain, trigger, shutdown_config: ShutdownConfig::default() }
     }
 
     /// Sets the steps and delays of the shutdown.
     #[must_use]
-    pub fn stopping(self, stopping: Stopping) -> Self {
-        Self { stopping, ..self }
+    pub fn with_shutdown_config(self, shutdown_config: ShutdownConfig) -> Self {
+        Self { shutdown_config, ..self }
     }
 
     /// Serves until `stop` resolves, then shuts down gracefully. On return, all requests have completed or were
@@ -71,20 +71,21 @@ impl Server {
             self.chain.metrics().connections().clone(),
         );
         stop.await;
-        let stopping = self.stopping;
-        if let Some(terminating) = &stopping.terminating {
+        let shutdown_config = self.shutdown_config;
+        if let Some(terminating) = &shutdown_config.terminating {
             terminating.fire();
         }
-        tokio::time::sleep(stopping.delay).await;
-        if let Some(draining) = &stopping.draining {
+        tokio::time::sleep(shutdown_config.delay).await;
+        if let Some(draining) = &shutdown_config.draining {
             draining.fire();
-            let _ = tokio::time::timeout(stopping.drain_short, self.chain.inflight().wait_for_short_requests()).await;
+            let _ = tokio::time::timeout(shutdown_config.drain_short, self.chain.inflight().wait_for_short_requests())
+                .await;
         }
         // Ends the accept loop and the listener, shuts down connections gracefully, and ends watches.
         self.trigger.fire();
         handle.wait_until_closed().await;
         let (inflight, connections) = (self.chain.inflight(), &handle);
-        let _ = tokio::time::timeout(stopping.drain_short, inflight.wait_for_short_requests()).await;
+        let _ = tokio::time::timeout(shutdown_config.drain_short, inflight.wait_for_short_requests()).await;
         // A connection ends when its last response has been sent and its client has closed it. The server waits for
         // clients that read.
         let closed = async {
@@ -94,7 +95,7 @@ impl Server {
                 if connections.open_connections() == 0 {
                     return;
                 }
-                if tokio::time::timeout(MAX_STALL.max(stopping.watch_grace), changed).await.is_err() {
+                if tokio::time::timeout(MAX_STALL.max(shutdown_config.watch_grace), changed).await.is_err() {
                     let now = inflight.sent_bytes();
                     if now == before {
                         return;
@@ -105,10 +106,10 @@ impl Server {
         };
         // Sessions on upgraded connections are no longer counted there; they end independently.
         let sessions = tokio::time::timeout(
-            MAX_STALL.max(stopping.watch_grace),
+            MAX_STALL.max(shutdown_config.watch_grace),
             inflight.wait_until_none(RequestKind::LongRunning),
         );
-        let _ = tokio::join!(tokio::time::timeout(MAX_DRAIN.max(stopping.watch_grace), closed), sessions);
+        let _ = tokio::join!(tokio::time::timeout(MAX_DRAIN.max(shutdown_config.watch_grace), closed), sessions);
         let left = [RequestKind::ReadOnly, RequestKind::Mutating, RequestKind::LongRunning]
             .map(|kind| inflight.now(kind))
             .iter()

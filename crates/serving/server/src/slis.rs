@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use binnacle_metrics::{Exposed, Gathered, Registry, families};
-use binnacle_request::{BoxFuture, Link, Request, RequestInfo, Response};
+use binnacle_metrics::{ExposedMetrics, MetricFamilies, Registry, families};
+use binnacle_request::{BoxFuture, Handler, Request, RequestInfo, Response};
 use http::Method;
 use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec};
 
@@ -47,21 +47,21 @@ impl HealthMetrics {
         self.families.total.with_label_values(&[name, if is_healthy { "success" } else { "error" }, endpoint]).inc();
     }
 
-    fn families(&self, exposed: &Exposed) -> Gathered {
+    fn families(&self, exposed: &ExposedMetrics) -> MetricFamilies {
         exposed.enabled(self.registry.gather_all())
     }
 }
 
 /// Serves `/metrics/slis`.
-pub struct HealthMetricsLink {
+pub struct HealthMetricsHandler {
     pub metrics: Arc<HealthMetrics>,
-    pub exposed: Arc<Exposed>,
+    pub exposed: Arc<ExposedMetrics>,
     /// True if `DELETE` resets the results.
     pub resets: bool,
 }
 
-impl Link for HealthMetricsLink {
-    fn claims(&self, info: &RequestInfo) -> bool {
+impl Handler for HealthMetricsHandler {
+    fn matches(&self, info: &RequestInfo) -> bool {
         info.path == PATH
     }
 
@@ -92,7 +92,7 @@ mod tests {
         {
             metrics.observe(endpoint, name, is_healthy);
         }
-        let text = binnacle_metrics::text(&metrics.families(&Exposed::default()).families);
+        let text = binnacle_metrics::text(&metrics.families(&ExposedMetrics::default()).families);
         for line in [
             "# TYPE kubernetes_healthcheck gauge",
             "# TYPE kubernetes_healthchecks_total counter",

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use binnacle_features::{Gates, Version};
 use binnacle_meta::{Status, accept_names};
-use binnacle_request::{BoxFuture, Link, Preferences, Request, RequestInfo, Response};
+use binnacle_request::{BoxFuture, Handler, Preferences, Request, RequestInfo, Response};
 use http::Method;
 
 use crate::FailureWriter;
@@ -90,22 +90,22 @@ impl Build {
 }
 
 /// Serves the version document.
-pub struct VersionLink {
+pub struct VersionHandler {
     failure: FailureWriter,
     build: Build,
     emulated: Version,
     compatible: Version,
 }
 
-impl VersionLink {
+impl VersionHandler {
     /// Returns the handler of a server with the emulated version of these gates.
     pub fn new(failure: FailureWriter, build: Build, gates: &Gates) -> Self {
         Self { failure, build, emulated: gates.emulated(), compatible: gates.compatible() }
     }
 }
 
-impl Link for VersionLink {
-    fn claims(&self, info: &RequestInfo) -> bool {
+impl Handler for VersionHandler {
+    fn matches(&self, info: &RequestInfo) -> bool {
         info.path == "/version" || info.path.starts_with("/version/")
     }
 

@@ -1,6 +1,6 @@
 //! Tests of the server on real sockets: protocols, certificates, closing of connections, and shutdown.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 mod rig;
 

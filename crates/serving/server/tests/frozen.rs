@@ -1,6 +1,6 @@
 //! Tests of health checks while the workers make no progress.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 mod rig;
 

@@ -1,6 +1,6 @@
 //! Tests of misbehaving clients and their effect on others.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 mod rig;
 
@@ -11,7 +11,7 @@ use binnacle_testkit::frames::{
     DATA, END_STREAM, Frame, Frames, GOAWAY, INITIAL_WINDOW, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE,
 };
 use binnacle_testkit::https::Handshake;
-use binnacle_testkit::{PATIENCE, wait_until};
+use binnacle_testkit::{TIMEOUT, wait_until};
 use binnacle_transport::ConnectionLimits;
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -32,13 +32,13 @@ async fn send_and_read_to_end(server: &TestServer, text: &[u8]) -> String {
     let mut stream = tls(server, &server.identity("me")).await;
     stream.write_all(text).await.unwrap();
     let mut response = Vec::new();
-    let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut response)).await;
+    let read = tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut response)).await;
     read.expect("the connection is closed").unwrap();
     String::from_utf8(response).unwrap()
 }
 
 async fn bounded<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("it ends")
+    tokio::time::timeout(TIMEOUT, future).await.expect("it ends")
 }
 
 #[tokio::test]
@@ -176,7 +176,7 @@ async fn closes_connections_on_rapid_resets() {
             }
             tokio::task::yield_now().await;
         }
-        assert!(ended || tokio::time::timeout(PATIENCE, frames.rest()).await.is_ok(), "{most}");
+        assert!(ended || tokio::time::timeout(TIMEOUT, frames.rest()).await.is_ok(), "{most}");
     }
     server.stop().await;
 }
@@ -196,7 +196,7 @@ async fn closes_connections_on_provoked_resets() {
         }
         tokio::task::yield_now().await;
     }
-    assert!(ended || tokio::time::timeout(PATIENCE, frames.rest()).await.is_ok());
+    assert!(ended || tokio::time::timeout(TIMEOUT, frames.rest()).await.is_ok());
     server.stop().await;
 }
 

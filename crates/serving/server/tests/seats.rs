@@ -1,6 +1,6 @@
 //! Tests of requests that wait without a seat of priority and fairness, which has a single seat here.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 mod rig;
 
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use binnacle_flowcontrol::{FlowControl, RequestLimits};
 use binnacle_metrics::Registry;
-use binnacle_testkit::PATIENCE;
+use binnacle_testkit::TIMEOUT;
 use binnacle_testkit::https::{Answer, Client};
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -36,7 +36,7 @@ async fn send_until_seated(client: &mut Client, path: &str) -> Answer {
 /// As [`send_until_seated`], with headers.
 async fn send_with_headers_until_seated(client: &mut Client, path: &str, headers: &[(&str, &str)]) -> Answer {
     let began = Instant::now();
-    while began.elapsed() < PATIENCE {
+    while began.elapsed() < TIMEOUT {
         let response = client.send("GET", path, headers, "").await.unwrap();
         if !response.body.starts_with(NO_SEAT) {
             return response;
@@ -88,7 +88,7 @@ async fn limits_waiting_requests_per_user() {
     let server = start().await;
     let mut clients = JoinSet::new();
     for user in 0..MAX_PER_USER + 8 {
-        // Impersonated users count for the authenticated caller.
+        // ImpersonatedUser users count for the authenticated caller.
         let mut client = server.connect(&server.identity("jane")).await;
         clients.spawn(async move {
             let user = format!("user-{user}");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use binnacle_authz::{Authorizer, ask};
+use binnacle_authz::{Authorizer, authorize_with_permit};
 use binnacle_endpoints::HandlerResult;
 use binnacle_features::Features;
 use binnacle_fields::FieldRef;
@@ -68,7 +68,7 @@ pub(crate) async fn require_create(
     }
     let attributes =
         binnacle_authz::Attributes { verb: "create", ..binnacle_authz::Attributes::of(info, &caller.user) };
-    let authorized = ask(authorizer, &attributes).await;
+    let authorized = authorize_with_permit(authorizer, &attributes).await;
     let (decision, permit) = authorized.map_err(|error| Status::unknown(500, &error.to_string()))?;
     match permit {
         Some(_) => Ok(()),

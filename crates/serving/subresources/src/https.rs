@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_client::{Meter, Metered, Verification, client_config};
+use binnacle_client::{Meter, MeteredStream, Verification, client_config};
 use http::Request;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Bytes;
@@ -51,7 +51,7 @@ async fn send(host: &str, port: u16, path: &str) -> Result<HttpResponse, String>
     let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
     let connector = TlsConnector::from(config()?);
     let stream =
-        connector.connect(name, Metered::new(tcp, Meter::default())).await.map_err(|error| error.to_string())?;
+        connector.connect(name, MeteredStream::new(tcp, Meter::default())).await.map_err(|error| error.to_string())?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
     let request = Request::get(path)
         .header("Host", &address)

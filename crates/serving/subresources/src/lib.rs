@@ -39,7 +39,7 @@ pub use crate::token_request::{EXTENDED_SECONDS, INJECTED_SECONDS, TokenIssuer, 
 
 /// The dependencies of the handlers.
 #[derive(Clone)]
-pub struct Server {
+pub struct Dependencies {
     pub store: Arc<dyn Store>,
     pub resources: Catalog,
     pub admission: Arc<dyn Admission>,
@@ -48,7 +48,7 @@ pub struct Server {
     /// `--api-audiences`: the audiences of tokens for this server.
     pub api_audiences: Vec<Text>,
     pub token_issuer: TokenIssuer,
-    pub outward: OutboundClients,
+    pub outbound_clients: OutboundClients,
 }
 
 /// The clients of outbound connections: to kubelets, and to servers in the cluster.
@@ -85,7 +85,7 @@ pub enum OutboundError {
 }
 
 /// Returns all handlers of built-in groups.
-pub fn all(dependencies: &Server) -> HashMap<SubresourceKey, Arc<dyn SubresourceHandler>> {
+pub fn handlers(dependencies: &Dependencies) -> HashMap<SubresourceKey, Arc<dyn SubresourceHandler>> {
     let mut handlers: HashMap<SubresourceKey, Arc<dyn SubresourceHandler>> = HashMap::new();
     let mut add = |group, version, plural, subresource, handler: Arc<dyn SubresourceHandler>| {
         let text = Text::new_static;
@@ -104,8 +104,9 @@ pub fn all(dependencies: &Server) -> HashMap<SubresourceKey, Arc<dyn Subresource
     add("", "v1", "pods", "eviction", Arc::new(Eviction::new(dependencies.resources.clone(), admission())));
     let requests = TokenRequest::new(dependencies.resources.clone(), admission(), dependencies.token_issuer.clone());
     add("", "v1", "serviceaccounts", "token", Arc::new(requests));
-    let nodes = Nodes { resources: dependencies.resources.clone(), kubelets: dependencies.outward.kubelets.clone() };
-    let metrics = || dependencies.outward.metrics.clone();
+    let nodes =
+        Nodes { resources: dependencies.resources.clone(), kubelets: dependencies.outbound_clients.kubelets.clone() };
+    let metrics = || dependencies.outbound_clients.metrics.clone();
     add("", "v1", "pods", "log", Arc::new(Log::new(nodes.clone(), metrics())));
     for (name, session) in [("exec", Session::Exec), ("attach", Session::Attach), ("portforward", Session::PortForward)]
     {
@@ -114,7 +115,7 @@ pub fn all(dependencies: &Server) -> HashMap<SubresourceKey, Arc<dyn Subresource
         add("", "v1", "pods", name, Arc::new(remote));
     }
     for (plural, kind) in [("pods", ProxyKind::Pod), ("services", ProxyKind::Service), ("nodes", ProxyKind::Node)] {
-        let (authorizer, tls) = (dependencies.authorizer.clone(), dependencies.outward.tls.clone());
+        let (authorizer, tls) = (dependencies.authorizer.clone(), dependencies.outbound_clients.tls.clone());
         let proxy = Proxy::new(kind, nodes.clone(), admission(), authorizer, tls);
         add("", "v1", plural, "proxy", Arc::new(proxy));
     }

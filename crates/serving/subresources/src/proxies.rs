@@ -60,7 +60,7 @@ impl Proxy {
             require_create(self.nodes.resources.features(), &*self.authorizer, &caller).await?;
         }
         let mut target = self.locate(&caller.info).await?;
-        target.way = self.nodes.kubelets.way().clone();
+        target.connection = self.nodes.kubelets.connection().clone();
         forward(request, Forward { target: &target, path: &path }).await
     }
 

@@ -1,6 +1,6 @@
 //! Export of spans to a collector.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use binnacle_client::{Meter, Metered};
+use binnacle_client::{Meter, MeteredStream};
 use binnacle_request::{Body, ConnectionInfo};
 use bytes::Bytes;
 use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};
@@ -41,7 +41,7 @@ where
 {
     // The library reads the digits and extensions of chunk sizes without a limit.
     let meter = Meter::default();
-    let stream = Metered::new(stream, meter.clone());
+    let stream = MeteredStream::new(stream, meter.clone());
     let service = service_fn(|request: Request<Incoming>| {
         let (handlers, info, connection) = (handlers.clone(), info.clone(), connection.clone());
         let meter = meter.clone();

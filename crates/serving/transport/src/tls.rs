@@ -251,7 +251,7 @@ mod tests {
         let clients = Arc::new(Authorities::from_pem("clients", pem.as_bytes()).unwrap());
         let proxies = Arc::new(Authorities::from_pem("proxies", authority("front").0.as_bytes()).unwrap());
         let settings = TlsSettings::default();
-        let default = DefaultCertificate::Made(files);
+        let default = DefaultCertificate::Generated(files);
         let names = |authorities: &Arc<Authorities>| -> AuthorityNames {
             let authorities = authorities.clone();
             Arc::new(move || authorities.names())

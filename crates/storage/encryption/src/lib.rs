@@ -18,6 +18,6 @@ mod validate;
 pub use config::{ConfigError, Configuration};
 pub use keys::StorageKeys;
 pub use metrics::Metrics;
-pub use reload::{LoadedTransformers, check, follow, load};
+pub use reload::{LoadedTransformers, check, load, reload_on_change};
 pub use resources::{KmsCheck, Transformers};
 pub use store::{EncryptedStore, Encryption};

@@ -116,7 +116,7 @@ impl Metrics {
     }
 
     /// Returns metrics that are not exposed, for tools.
-    pub fn unseen() -> Result<Self, ConfigError> {
+    pub fn unregistered() -> Result<Self, ConfigError> {
         Self::new(&Registry::new(), "").map_err(|error| ConfigError(error.to_string()))
     }
 

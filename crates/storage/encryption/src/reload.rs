@@ -65,7 +65,7 @@ fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
 /// effect and is retried.
 ///
 /// `first` is the [`LoadedTransformers::hash`] of the file in use.
-pub async fn follow(path: &Path, first: [u8; 32], encryption: Arc<Encryption>) {
+pub async fn reload_on_change(path: &Path, first: [u8; 32], encryption: Arc<Encryption>) {
     let metrics = encryption.metrics();
     let mut current_hash = first;
     let mut tick = tokio::time::interval_at(Instant::now() + POLL_INTERVAL, POLL_INTERVAL);

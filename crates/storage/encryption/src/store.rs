@@ -37,7 +37,7 @@ impl Encryption {
     }
 
     /// Returns the transformers in use.
-    pub fn now(&self) -> Arc<Transformers> {
+    pub fn transformers(&self) -> Arc<Transformers> {
         self.current.read().clone()
     }
 
@@ -48,7 +48,7 @@ impl Encryption {
 
     async fn decrypt(&self, key: &Bytes, value: &Bytes) -> Result<PlainValue, StoreError> {
         let resource = self.keys.resource(key);
-        let now = self.now();
+        let now = self.transformers();
         let metrics = TransformMetrics { metrics: &self.metrics, resource: resource.as_ref() };
         now.of(resource.as_ref()).open(value, key, metrics).await.map_err(|error| transform_error(key, error))
     }
@@ -70,7 +70,7 @@ impl ValueTransformer for Encryption {
 
     fn transform_to_storage(&self, key: &Bytes, value: Bytes) -> Result<Bytes, StoreError> {
         let resource = self.keys.resource(key);
-        let now = self.now();
+        let now = self.transformers();
         let metrics = TransformMetrics { metrics: &self.metrics, resource: resource.as_ref() };
         now.of(resource.as_ref())
             .seal(&value, key, metrics)

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_encryption::{EncryptedStore, Encryption, Metrics, StorageKeys, follow, load};
+use binnacle_encryption::{EncryptedStore, Encryption, Metrics, StorageKeys, load, reload_on_change};
 use binnacle_meta::GroupResource;
 use binnacle_metrics::Registry;
 use binnacle_store::{Event, Expect, Op, Revision, Store, StoreError, Txn, TxnResponse, WatchMessage, prefix_range};
@@ -212,7 +212,7 @@ async fn encrypts_with_seeds_from_kms_plugin() {
     assert_eq!(setup.stored_prefix(SECRET, 21).await, "k8s:enc:kms:v2:vault:");
     // All writes use one seed.
     assert_eq!(plugin.asked(), (1, 0));
-    setup.encryption.now().check().check().await.unwrap();
+    setup.encryption.transformers().check().check().await.unwrap();
     // The test read each value twice, and the last write read it once.
     let key = "sha256:";
     let used = "apiserver_envelope_encryption_key_id_hash_total{apiserver_id_hash=\"sha256:";
@@ -249,7 +249,7 @@ async fn encrypts_with_seeds_from_kms_plugin() {
     // An unhealthy plugin is reported; values with cached seeds can still be read.
     plugin.health("sealed");
     setup.reload(&provider("vault")).await;
-    let unhealthy = setup.encryption.now().check().check().await.unwrap_err();
+    let unhealthy = setup.encryption.transformers().check().check().await.unwrap_err();
     assert_eq!(
         unhealthy,
         "kms-provider-0: kmsv2 Provider vault is not healthy, error: got unexpected healthz status: sealed"
@@ -263,7 +263,7 @@ async fn encrypts_with_seeds_from_kms_plugin() {
         if !expected.is_empty() {
             tokio::time::sleep(Duration::from_millis(3100)).await;
         }
-        let unhealthy = setup.encryption.now().check().check().await.unwrap_err();
+        let unhealthy = setup.encryption.transformers().check().check().await.unwrap_err();
         assert_eq!(
             unhealthy,
             format!(
@@ -284,7 +284,7 @@ async fn retries_unusable_file_with_backoff() {
     let first = load(&file, true, &setup.metrics).await.unwrap().hash;
     let watcher = tokio::spawn({
         let (file, encryption) = (file.clone(), Arc::clone(&setup.encryption));
-        async move { follow(&file, first, encryption).await }
+        async move { reload_on_change(&file, first, encryption).await }
     });
     let reloads = |status: &str| {
         let prefix = "apiserver_encryption_config_controller_automatic_reloads_total{";

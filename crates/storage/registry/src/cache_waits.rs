@@ -8,13 +8,13 @@ use binnacle_store::Revision;
 use binnacle_watchcache::{BLOCK_TIMEOUT, CacheError, Snapshot};
 use tokio::time::Instant;
 
-use crate::resource::Collection;
+use crate::resource::ResourceStore;
 use crate::stored::store_failure;
 
 /// The `retryAfterSeconds` of a read whose wait timed out.
 const RETRY_AFTER_SECONDS: i32 = 1;
 
-impl Collection {
+impl ResourceStore {
     /// Returns a snapshot at or after a revision that may have been written by another server.
     pub(crate) async fn not_older_than(&self, revision: u64) -> Result<Snapshot, Status> {
         self.wait_for(Revision(revision)).await?.map_err(|error| self.cache_failure(error))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use binnacle_features::Features;
 use binnacle_meta::{Status, Text};
-use binnacle_scheme::{Kinds, NoKinds, Served, Shared};
+use binnacle_scheme::{Kinds, NoKinds, ServedResources, Shared};
 use imbl::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -28,11 +28,11 @@ struct Inner {
     changes: watch::Sender<u64>,
 }
 
-/// The resources that a server serves at one time: their descriptions in [`Served`], and a [`Resource`] for each of
+/// The resources that a server serves at one time: their descriptions in [`ServedResources`], and a [`Resource`] for each of
 /// them that is stored. Clones share their contents.
 #[derive(Clone)]
 pub struct Snapshot {
-    served: Arc<Served>,
+    served: Arc<ServedResources>,
     resources: HashMap<Name, Arc<Resource>>,
     kinds: Shared<dyn Kinds>,
 }
@@ -125,12 +125,12 @@ impl Snapshot {
     }
 
     /// Changes the served group versions and the descriptions of their resources.
-    pub fn serve(&mut self, change: impl FnOnce(&mut Served)) {
+    pub fn serve(&mut self, change: impl FnOnce(&mut ServedResources)) {
         change(Arc::make_mut(&mut self.served));
     }
 
     /// Returns the served group versions. The value stays the same as long as they do not change.
-    pub fn served(&self) -> &Arc<Served> {
+    pub fn served(&self) -> &Arc<ServedResources> {
         &self.served
     }
 

@@ -62,19 +62,19 @@ impl Context {
 
     /// Sets the options of the write and the deadline of the request.
     #[must_use]
-    pub fn asked(self, options: WriteOptions, deadline: Option<Instant>) -> Self {
+    pub fn with_options(self, options: WriteOptions, deadline: Option<Instant>) -> Self {
         Self { options, deadline, ..self }
     }
 
     /// Sets the verb of the request.
     #[must_use]
-    pub fn by_verb(self, verb: &str) -> Self {
+    pub fn with_verb(self, verb: &str) -> Self {
         Self { verb: verb.into(), ..self }
     }
 
     /// Sets the name in the request's path.
     #[must_use]
-    pub fn named(self, name: Text) -> Self {
+    pub fn with_name(self, name: Text) -> Self {
         Self { name, ..self }
     }
 

@@ -253,7 +253,7 @@ fn encode(mut object: Value) -> Vec<u8> {
 mod tests {
     use binnacle_schema::value;
     use binnacle_scheme::{
-        Converted, CustomConversion, CustomDefaults, CustomPruning, CustomVersion, Pruned, why_too_large,
+        Converted, CustomConversion, CustomDefaults, CustomPruning, CustomVersion, Pruned, too_large_reason,
     };
     use binnacle_store::Revision;
     use parking_lot::Mutex;
@@ -391,7 +391,7 @@ mod tests {
         let stored = Bytes::from(encode(value!({"apiVersion": "g/v1"})));
         let mut values = vec![stored; objects];
         assert_eq!(converter.convert(&mut values).await, Ok(()));
-        let readable = values.iter().filter(|value| why_too_large(value).is_none()).count();
+        let readable = values.iter().filter(|value| too_large_reason(value).is_none()).count();
         let bytes = values.iter().map(Bytes::len).sum();
         let calls = growing.calls.lock().clone();
         drop(values);

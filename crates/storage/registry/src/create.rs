@@ -145,7 +145,7 @@ impl Resource {
         let collection = &self.collection;
         self.validate_create(context, object).await?;
         let permit = gate.permit().await?;
-        object.withdraw_empties();
+        object.remove_empty_fields();
         // A generated name is set at this point.
         let with_generated_name = attributes.name.is_empty().then(|| {
             let name = object::name(object).into();

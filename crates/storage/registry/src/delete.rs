@@ -29,7 +29,7 @@ use checks::Step;
 
 /// The outcome of a delete.
 #[derive(Debug)]
-pub enum Deleted {
+pub enum DeleteOutcome {
     /// The object is deleted; `object` is its last state.
     Gone(StoredObject),
     /// The object remains for now (grace period, finalizers), in this state.
@@ -52,7 +52,7 @@ struct DeleteRequest<'a> {
 
 /// The outcome of an attempt.
 enum AttemptOutcome {
-    Done(Deleted),
+    Done(DeleteOutcome),
     /// The object is now in this state, and the delete continues with it.
     Continue(KeyValue),
 }
@@ -64,7 +64,12 @@ impl Resource {
     ///
     /// 403 if the kind forbids it, 404 if the object does not exist, 422 for invalid options, 409 for a failed
     /// precondition, and the errors of admission.
-    pub async fn delete(&self, context: &Context, name: &str, options: &DeleteOptions) -> Result<Deleted, Status> {
+    pub async fn delete(
+        &self,
+        context: &Context,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<DeleteOutcome, Status> {
         if let Some(why) = self.collection.kind.strategy.forbids_delete(name) {
             return Err(Status::forbidden(&self.group_resource(), name, why));
         }
@@ -79,7 +84,7 @@ impl Resource {
         name: &str,
         options: &DeleteOptions,
         request_name: &str,
-    ) -> Result<Deleted, Status> {
+    ) -> Result<DeleteOutcome, Status> {
         let collection = &self.collection;
         let key = collection.key(&context.namespace, name)?;
         let read_error = |error| collection.lookup_failure(error);
@@ -184,7 +189,7 @@ impl DeleteRequest<'_> {
         binnacle_work::large(kv.value.len()).await;
         let stored = collection.open_to_delete(kv).map_err(|error| collection.lookup_failure(error))?;
         let Some(step) = self.next_step(&stored.object)? else {
-            return Ok(AttemptOutcome::Done(Deleted::Pending(stored)));
+            return Ok(AttemptOutcome::Done(DeleteOutcome::Pending(stored)));
         };
         self.admit(&stored.object).await?;
         match step {
@@ -215,9 +220,9 @@ impl DeleteRequest<'_> {
             collection.kind.canonicalize(&mut object);
             let stored = StoredObject::new(object, revision);
             return Ok(AttemptOutcome::Done(if then_delete {
-                Deleted::Gone(stored)
+                DeleteOutcome::Gone(stored)
             } else {
-                Deleted::Pending(stored)
+                DeleteOutcome::Pending(stored)
             }));
         }
         let stored = match self.resource.replace(kv, &mut object).await? {
@@ -226,7 +231,7 @@ impl DeleteRequest<'_> {
             Err(None) => return Err(self.not_found()),
         };
         if !then_delete {
-            return Ok(AttemptOutcome::Done(Deleted::Pending(stored)));
+            return Ok(AttemptOutcome::Done(DeleteOutcome::Pending(stored)));
         }
         self.marked = true;
         if self.options.resource_version.is_some() {
@@ -244,7 +249,7 @@ impl DeleteRequest<'_> {
     async fn delete(&self, stored: StoredObject) -> Result<AttemptOutcome, Status> {
         let collection = &self.resource.collection;
         if self.context.dry_run {
-            return Ok(AttemptOutcome::Done(Deleted::Gone(stored)));
+            return Ok(AttemptOutcome::Done(DeleteOutcome::Gone(stored)));
         }
         let txn = Txn { key: self.key.clone(), expect: Expect::ModRevision(stored.revision), op: Op::Delete };
         match collection.store.txn(txn).await.map_err(store_failure)? {
@@ -261,7 +266,7 @@ impl DeleteRequest<'_> {
 
     async fn finish_delete(&self, stored: StoredObject) -> AttemptOutcome {
         self.resource.collection.hooks.after_delete(self.context, &stored.object).await;
-        AttemptOutcome::Done(Deleted::Gone(stored))
+        AttemptOutcome::Done(DeleteOutcome::Gone(stored))
     }
 
     fn not_found(&self) -> Status {

@@ -4,7 +4,7 @@
 use binnacle_meta::Status;
 use binnacle_schema::{Message, Value, json, proto};
 use binnacle_store::Revision;
-use binnacle_watchcache::{Entry, FormId};
+use binnacle_watchcache::{EncodingId, Entry};
 use bytes::Bytes;
 
 use crate::resource::Resource;
@@ -13,15 +13,15 @@ use crate::stored::StoredObject;
 /// The encoding IDs of a version: JSON and protobuf for each served version of a resource.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EncodingIds {
-    json: FormId,
-    protobuf: FormId,
+    json: EncodingId,
+    protobuf: EncodingId,
 }
 
 impl EncodingIds {
     /// Returns the IDs of the n-th version of a resource.
     pub(crate) fn of_version(n: usize) -> Self {
         let base = (n * 2) as u16;
-        Self { json: FormId(base), protobuf: FormId(base + 1) }
+        Self { json: EncodingId(base), protobuf: EncodingId(base + 1) }
     }
 }
 
@@ -70,11 +70,11 @@ impl Resource {
     }
 
     /// Returns the encoding of watch frames in JSON.
-    pub fn json_frame_form(&self) -> FormId {
+    pub fn json_frame_encoding(&self) -> EncodingId {
         self.encodings.json
     }
 
-    pub fn protobuf_frame_form(&self) -> FormId {
+    pub fn protobuf_frame_encoding(&self) -> EncodingId {
         self.encodings.protobuf
     }
 

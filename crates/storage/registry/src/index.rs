@@ -7,7 +7,7 @@ use binnacle_fields::FieldRef;
 use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata as AnyKind};
 use binnacle_meta::Text;
 use binnacle_schema::{Message, Object};
-use binnacle_scheme::{StoredKind, StoredType, why_too_large};
+use binnacle_scheme::{StoredKind, StoredType, too_large_reason};
 use binnacle_store::Revision;
 use binnacle_watchcache::{Attrs, IndexError, Indexer, UID};
 use bytes::Bytes;
@@ -52,7 +52,7 @@ impl Indexer for ResourceIndexer {
     fn index(&self, _key: &[u8], value: &Bytes, _revision: Revision) -> Result<Attrs, IndexError> {
         let kind = StoredKind::new(&self.kind, &self.api_version);
         let (object, rewritten) = self.kind.codec().index(&kind, &self.message, value).map_err(IndexError)?;
-        if self.kind.custom.is_some() && why_too_large(rewritten.as_ref().unwrap_or(value)).is_some() {
+        if self.kind.custom.is_some() && too_large_reason(rewritten.as_ref().unwrap_or(value)).is_some() {
             self.too_large.store(true, Ordering::Release);
         }
         let root = FieldRef::<AnyKind>::root(&object);

@@ -15,7 +15,7 @@ use crate::counts::Counts;
 use crate::hooks::{Hooks, NoHooks};
 use crate::index::ResourceIndexer;
 use crate::request_store::RequestStore;
-use crate::resource::{Collection, Resource};
+use crate::resource::{Resource, ResourceStore};
 use crate::storage::StorageOptions;
 
 /// The shared parts of a server's resources.
@@ -65,7 +65,7 @@ impl Installer {
         types: impl IntoIterator<Item = &'t ResourceType>,
         hooks: impl Fn(&StoredType) -> Arc<dyn Hooks>,
     ) -> Vec<Arc<Resource>> {
-        let mut collections: HashMap<*const StoredType, (Arc<Collection>, usize)> = HashMap::new();
+        let mut collections: HashMap<*const StoredType, (Arc<ResourceStore>, usize)> = HashMap::new();
         let mut resources = Vec::new();
         for kind in types {
             let (collection, versions) = collections
@@ -77,7 +77,7 @@ impl Installer {
         resources
     }
 
-    fn collection(&self, kind: &Arc<StoredType>, hooks: Arc<dyn Hooks>) -> Collection {
+    fn collection(&self, kind: &Arc<StoredType>, hooks: Arc<dyn Hooks>) -> ResourceStore {
         let storage = &kind.storage;
         let prefix = format!("{}{}/", self.storage.root, storage.key_prefix);
         let resource = GroupResource::new(storage.group.clone(), kind.plural.clone());
@@ -96,7 +96,7 @@ impl Installer {
             }
             cache = cache.with_checks(times);
         }
-        Collection {
+        ResourceStore {
             kind: kind.clone(),
             hooks,
             admission: self.admission.clone(),

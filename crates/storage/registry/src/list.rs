@@ -14,7 +14,7 @@ use self::read_source::{ListRequest, ReadSource};
 use crate::context::Context;
 use crate::continue_token::ContinueToken;
 use crate::counts::Counts;
-use crate::resource::{Collection, Resource};
+use crate::resource::{Resource, ResourceStore};
 use crate::unreadable::UnreadableObjects;
 
 /// The options of a list.
@@ -153,7 +153,7 @@ impl Match {
     }
 }
 
-impl Collection {
+impl ResourceStore {
     pub(crate) fn selection(&self, namespace: &str, options: &ListOptions) -> Arc<Selection> {
         self.cache.selection(Interest {
             namespace: Some(namespace).filter(|n| !n.is_empty()).map(Text::from),

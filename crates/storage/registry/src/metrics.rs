@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use binnacle_metrics::{Held, Histogram, HistogramVec, Registry, families};
-use binnacle_patch::apply::Compared;
+use binnacle_metrics::{CachedSeries, Histogram, HistogramVec, Registry, families};
+use binnacle_patch::apply::TimestampComparison;
 
 const BUCKETS: [f64; 10] = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0];
 
@@ -20,7 +20,7 @@ static FAMILIES: LazyLock<Families> = LazyLock::new(|| {
     Families::build().unwrap_or_else(|error| panic!("a metric without fault: {error}"))
 });
 
-static BY_PATH: LazyLock<[Held<Histogram>; 3]> = LazyLock::new(Default::default);
+static BY_PATH: LazyLock<[CachedSeries<Histogram>; 3]> = LazyLock::new(Default::default);
 
 /// Registers these metrics.
 pub fn register_metrics(registry: &Registry) -> Result<(), prometheus::Error> {
@@ -28,12 +28,12 @@ pub fn register_metrics(registry: &Registry) -> Result<(), prometheus::Error> {
 }
 
 /// Records a comparison of an object with the stored one.
-pub(crate) fn record_comparison(outcome: Compared, took: Duration) {
+pub(crate) fn record_comparison(outcome: TimestampComparison, took: Duration) {
     let [fast, slow, equal] = &*BY_PATH;
     let (held, path) = match outcome {
-        Compared::UnequalFast => (fast, "unequal_objects_fast"),
-        Compared::UnequalSlow => (slow, "unequal_objects_slow"),
-        Compared::Equal => (equal, "equal_objects"),
+        TimestampComparison::UnequalFast => (fast, "unequal_objects_fast"),
+        TimestampComparison::UnequalSlow => (slow, "unequal_objects_slow"),
+        TimestampComparison::Equal => (equal, "equal_objects"),
     };
     held.with(|| FAMILIES.comparisons.with_label_values(&[path]), |histogram| histogram.observe(took.as_secs_f64()));
 }

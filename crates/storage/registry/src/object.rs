@@ -120,7 +120,7 @@ pub fn dedup_owner_references(object: &mut Value) -> Option<String> {
 
 /// Returns true if an update only changes fields that the garbage collector needs to change. They do not require the
 /// additional permissions of the other fields.
-pub fn only_for_the_garbage_collector(object: &Value, old: &Value) -> bool {
+pub fn changes_only_garbage_collector_fields(object: &Value, old: &Value) -> bool {
     let without = |object: &Value| {
         let mut rest = object.clone();
         let mut metadata = metadata_fields(&mut rest);

@@ -32,7 +32,7 @@ pub(crate) struct Conversion {
 impl Context {
     /// Returns an object converted to another `apiVersion`. Returns `None` if the conversion has not been done yet; the
     /// caller is called again after it.
-    pub fn elsewhere(&self, object: &Value, api_version: &str) -> Option<Value> {
+    pub fn convert_deferred(&self, object: &Value, api_version: &str) -> Option<Value> {
         let key = (json::to_string(object), Text::from(api_version));
         let converted = self.pending_conversions.answer_to(&key);
         if converted.is_none() {
@@ -69,7 +69,7 @@ impl Resource {
                 Ok(converted)
             }
         };
-        context.pending_conversions.settle(|| change(live), convert).await?
+        context.pending_conversions.resolve(|| change(live), convert).await?
     }
 
     /// Converts a custom resource between any of the definition's versions. The result is pruned by the schema of the

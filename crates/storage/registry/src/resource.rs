@@ -8,11 +8,11 @@ use binnacle_fields::FieldRef;
 use binnacle_fields::meta::v1::PartialObjectMetadata as AnyKind;
 use binnacle_meta::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, Status, Text, go_quote};
 use binnacle_patch::apply::Update;
-use binnacle_schema::decode::{self, Empties};
+use binnacle_schema::decode::{self, EmptyFields};
 use binnacle_schema::{MessageRef, Value};
 use binnacle_scheme::{Codec, Conversion, Kinds, MediaType, ResourceDescription, ResourceType, StoredKind, StoredType};
 use binnacle_watchcache::{Cache, EncodingBudget};
-use binnacle_work::Exceeded;
+use binnacle_work::BudgetError;
 use bytes::Bytes;
 
 use crate::admission::{Admission, Attributes, Operation, OperationOptions};
@@ -30,13 +30,13 @@ pub const MANAGER: &str = "kube-apiserver";
 /// The default prefix of all keys.
 pub const ROOT: &str = "/registry/";
 
-/// One resource in one served version: a [`ResourceType`] on the [`Collection`] of one server. It implements the
+/// One resource in one served version: a [`ResourceType`] on the [`ResourceStore`] of one server. It implements the
 /// verbs, and has the encodings of its version. A [`Snapshot`](crate::Snapshot) has all resources of a server.
 pub struct Resource {
     pub description: Arc<ResourceDescription>,
     /// The schema of this version.
     pub message: MessageRef,
-    pub collection: Arc<Collection>,
+    pub collection: Arc<ResourceStore>,
     /// The conversion between this version and the stored one, or `None` if they are the same.
     pub conversion: Option<Conversion>,
     api_version: Text,
@@ -52,7 +52,7 @@ pub struct Resource {
 /// The stored objects behind all versions of a [`Resource`]: a [`StoredType`] with the store and the cache of one
 /// server.
 #[derive(Clone)]
-pub struct Collection {
+pub struct ResourceStore {
     /// The rules of the kind for handling and storing objects, which are the same in every server.
     pub kind: Arc<StoredType>,
     pub hooks: Arc<dyn Hooks>,
@@ -93,7 +93,7 @@ const EVENT_SIZES: [f64; 8] = [1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0,
 
 impl Resource {
     /// Creates the n-th served version of a resource store.
-    pub fn new(kind: &ResourceType, collection: Arc<Collection>, n: usize) -> Self {
+    pub fn new(kind: &ResourceType, collection: Arc<ResourceStore>, n: usize) -> Self {
         let description = kind.description.clone();
         let api_version = description.group_version_kind().api_version();
         let type_meta = Self::type_meta(&description.kind, &api_version);
@@ -116,7 +116,7 @@ impl Resource {
     /// Returns the same resource with other admission, for writes on behalf of a request that was admitted as a whole.
     #[must_use]
     pub fn with_admission(&self, admission: Arc<dyn Admission>) -> Self {
-        let collection = Collection { admission, ..Collection::clone(&self.collection) };
+        let collection = ResourceStore { admission, ..ResourceStore::clone(&self.collection) };
         Self {
             collection: Arc::new(collection),
             description: self.description.clone(),
@@ -167,31 +167,31 @@ impl Resource {
     ///
     /// The limit of the work budget that decoding or the defaults have exceeded. Later steps copy the object, which the
     /// budget does not include.
-    pub fn complete(&self, mut object: Value, empties: Empties) -> Result<RequestObject, Exceeded> {
-        empties.restore(&mut object);
+    pub fn complete(&self, mut object: Value, empty_fields: EmptyFields) -> Result<RequestObject, BudgetError> {
+        empty_fields.restore(&mut object);
         self.set_defaults(&mut object);
-        empties.withdraw(&mut object);
+        empty_fields.remove(&mut object);
         binnacle_work::check()?;
-        Ok(RequestObject::new(object, empties))
+        Ok(RequestObject::new(object, empty_fields))
     }
 
     /// Converts a request's object to the storage version, for the write.
     pub fn to_write_object(&self, request: RequestObject) -> WriteObject {
-        let (mut object, empties, unpruned) = request.into_parts();
+        let (mut object, empty_fields, unpruned) = request.into_parts();
         if self.conversion.is_none() {
-            return WriteObject::new(object, empties).unpruned(unpruned);
+            return WriteObject::new(object, empty_fields).unpruned(unpruned);
         }
-        if empties.is_empty() || self.collection.kind.custom.is_some() {
+        if empty_fields.is_empty() || self.collection.kind.custom.is_some() {
             self.to_stored(&mut object);
             return WriteObject::from(object).unpruned(unpruned);
         }
         // Validation uses the storage version, in which the explicitly empty fields may have other paths: they are
         // converted like all other fields, and recorded again.
-        let mut with_empties = object.clone();
-        empties.restore(&mut with_empties);
-        self.to_stored(&mut with_empties);
-        match decode::value(with_empties, &self.collection.kind.message) {
-            Ok(converted) => WriteObject::new(converted.value, converted.empties),
+        let mut with_empty_fields = object.clone();
+        empty_fields.restore(&mut with_empty_fields);
+        self.to_stored(&mut with_empty_fields);
+        match decode::value(with_empty_fields, &self.collection.kind.message) {
+            Ok(converted) => WriteObject::new(converted.value, converted.empty_fields),
             Err(_) => {
                 self.to_stored(&mut object);
                 object.into()
@@ -256,7 +256,7 @@ impl Resource {
     }
 }
 
-impl Collection {
+impl ResourceStore {
     /// Returns the key of an object. Names are validated on create; only names that would lead outside of the
     /// collection are rejected here.
     pub fn key(&self, namespace: &str, name: &str) -> Result<Bytes, Status> {

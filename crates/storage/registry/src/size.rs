@@ -7,7 +7,7 @@ use binnacle_schema::{Message, Ty, Value, depth};
 use binnacle_scheme::MAX_STORED_DEPTH;
 
 use crate::object;
-use crate::resource::Collection;
+use crate::resource::ResourceStore;
 use crate::write_failure::WriteFailure;
 
 /// etcd's default limit on the size of a request.
@@ -29,7 +29,7 @@ pub(crate) enum WriteKind {
     Deletion,
 }
 
-impl Collection {
+impl ResourceStore {
     /// Returns an error for a value that is too large to be stored.
     pub(crate) fn check_size(&self, object: &Value, size: usize, write: WriteKind) -> Result<(), Status> {
         let limit = match write {

@@ -22,7 +22,7 @@ pub struct StorageOptions {
     /// The prefix of all keys (`--etcd-prefix`), which ends with a slash.
     pub root: String,
     pub media_type: MediaType,
-    pub uncached: Uncached,
+    pub uncached: UncachedResources,
     /// The TTL of events.
     pub event_ttl: Duration,
     /// How long a lease is used for new events.
@@ -37,7 +37,7 @@ pub struct StorageOptions {
 
 /// The resources that are read from the store. Their cache is only used for watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Uncached {
+pub enum UncachedResources {
     /// All resources (`--watch-cache=false`).
     All,
     /// The resources with size 0 in `--watch-cache-sizes`, and those that kube-apiserver never caches.
@@ -53,7 +53,7 @@ impl StorageOptions {
             overrides: HashMap::new(),
             root: ROOT.to_owned(),
             media_type: MediaType::default(),
-            uncached: Uncached::Some(HashSet::new()),
+            uncached: UncachedResources::Some(HashSet::new()),
             event_ttl: Duration::from_secs(3600),
             lease_reuse: Duration::from_secs(60),
             delete_workers: 1,
@@ -71,9 +71,9 @@ impl StorageOptions {
     }
 }
 
-// === impl Uncached ===
+// === impl UncachedResources ===
 
-impl Uncached {
+impl UncachedResources {
     pub(crate) fn has(&self, resource: &GroupResource) -> bool {
         match self {
             Self::All => true,

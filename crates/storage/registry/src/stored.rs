@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use crate::converting_store::StorageConverter;
 use crate::object;
-use crate::resource::Collection;
+use crate::resource::ResourceStore;
 use crate::size::WriteKind;
 
 /// An object with its revision in the store.
@@ -33,7 +33,7 @@ impl StoredObject {
     }
 }
 
-impl Collection {
+impl ResourceStore {
     /// Returns the bytes to store, or 413 if there are too many. Converts the object to its canonical representation.
     pub async fn encode(&self, object: &mut Value) -> Result<Bytes, Status> {
         let value = self.encode_for_storage(object).await?;
@@ -61,7 +61,7 @@ impl Collection {
         }
     }
 
-    /// Encodes an object like [`Collection::encode`] if its only changes mark it as deleted.
+    /// Encodes an object like [`ResourceStore::encode`] if its only changes mark it as deleted.
     pub(crate) async fn encode_marked(&self, object: &mut Value) -> Result<Bytes, Status> {
         let value = self.encode_for_storage(object).await?;
         self.check_size(object, value.len(), WriteKind::Deletion)?;
@@ -116,7 +116,7 @@ impl Collection {
     /// Decodes the object of a cache entry, with its resourceVersion.
     pub fn decode_entry(&self, entry: &Entry) -> Result<Value, Status> {
         let revision = entry.revision();
-        let object = self.codec().read_kept(&self.stored_kind(), &entry.value());
+        let object = self.codec().read_cached(&self.stored_kind(), &entry.value());
         let mut object = object.map_err(|why| self.undecodable(why, revision))?;
         self.set_version(&mut object, revision);
         Ok(object)
@@ -127,7 +127,7 @@ impl Collection {
         object
     }
 
-    /// Returns a message for [`Collection::part`] with the fields at these paths.
+    /// Returns a message for [`ResourceStore::part`] with the fields at these paths.
     pub fn narrowed(&self, paths: &[&[&str]]) -> Message {
         self.codec().narrow(&self.kind.message, paths)
     }
@@ -146,7 +146,7 @@ impl Collection {
         self.change_failure(StoreError::Undecodable { key: String::new(), revision, why })
     }
 
-    /// Decodes an object like [`Collection::decode`]; an error is only the reason.
+    /// Decodes an object like [`ResourceStore::decode`]; an error is only the reason.
     pub(crate) fn read(&self, value: &[u8], revision: Revision) -> Result<Value, String> {
         let mut object = self.codec().read(&self.stored_kind(), value)?;
         self.set_version(&mut object, revision);

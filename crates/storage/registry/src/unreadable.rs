@@ -3,21 +3,21 @@
 
 use binnacle_meta::{FieldError, FieldPath, GroupKind, Status, StatusDetails};
 use binnacle_schema::Value;
-use binnacle_scheme::{Deletion, ResourceDescription, why_too_large};
+use binnacle_scheme::{Deletion, ResourceDescription, too_large_reason};
 use binnacle_store::{Expect, KeyValue, Op, RangeRequest, RangeResponse, StoreError, Txn};
 use binnacle_watchcache::Entry;
 use bytes::Bytes;
 
 use crate::context::Context;
 use crate::delete_options::IGNORE_READ_ERROR;
-use crate::resource::{Collection, Resource};
+use crate::resource::{Resource, ResourceStore};
 use crate::stored::{StoredObject, store_failure};
 
 /// The maximum number of objects in the error of a list.
 const MAX_NAMED: usize = 100;
 const CORRUPT_OBJECT_CODE: u8 = 7;
 
-impl Collection {
+impl ResourceStore {
     /// Decodes the object of a stored value.
     pub(crate) fn open(&self, kv: &KeyValue) -> Result<StoredObject, StoreError> {
         self.decode_result(kv, self.codec().read(&self.stored_kind(), &kv.value))
@@ -45,7 +45,7 @@ impl Collection {
     /// Returns the error of an object that is too large to be read.
     pub(crate) fn read_failure(&self, entry: &Entry) -> Option<StoreError> {
         let value = entry.value();
-        let why = why_too_large(&value).filter(|_| self.kind.custom.is_some())?;
+        let why = too_large_reason(&value).filter(|_| self.kind.custom.is_some())?;
         let key = format!("{}{}", String::from_utf8_lossy(&self.prefix), entry.path());
         Some(StoreError::Undecodable { key, revision: entry.revision(), why: why.to_owned() })
     }

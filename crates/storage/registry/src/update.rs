@@ -44,7 +44,7 @@ pub struct UpdateOptions {
 
 /// The outcome of an update.
 #[derive(Debug)]
-pub struct Updated {
+pub struct UpdateOutcome {
     pub stored: StoredObject,
     pub created: bool,
 }
@@ -86,7 +86,7 @@ impl Resource {
         name: &str,
         options: &UpdateOptions,
         change: &mut Change<'_>,
-    ) -> Result<Updated, Status> {
+    ) -> Result<UpdateOutcome, Status> {
         let request = self.update_request(context, name, options)?;
         let current = request.read().await?;
         request.run(change, current).await
@@ -101,10 +101,10 @@ impl Resource {
         options: &UpdateOptions,
         change: &mut Change<'_>,
         (known, value): (&StoredObject, &Bytes),
-    ) -> Result<Updated, Status> {
+    ) -> Result<UpdateOutcome, Status> {
         let request = self.update_request(context, name, options)?;
         match request.attempt(change, OldObject { stored: known, value }).await? {
-            AttemptOutcome::Updated(stored) => Ok(Updated { stored, created: false }),
+            AttemptOutcome::Updated(stored) => Ok(UpdateOutcome { stored, created: false }),
             AttemptOutcome::Conflict(newer) => request.run(change, newer).await,
         }
     }
@@ -158,11 +158,11 @@ impl UpdateRequest<'_> {
     }
 
     /// Updates the object, whose state in the store was `current`, and retries until no other write comes first.
-    async fn run(&self, change: &mut Change<'_>, mut current: Option<KeyValue>) -> Result<Updated, Status> {
+    async fn run(&self, change: &mut Change<'_>, mut current: Option<KeyValue>) -> Result<UpdateOutcome, Status> {
         loop {
             let Some(kv) = current else {
                 match self.create(change).await? {
-                    Ok(stored) => return Ok(Updated { stored, created: true }),
+                    Ok(stored) => return Ok(UpdateOutcome { stored, created: true }),
                     Err(newer) => current = Some(newer),
                 }
                 continue;
@@ -170,7 +170,7 @@ impl UpdateRequest<'_> {
             binnacle_work::large(kv.value.len()).await;
             let old = self.resource.collection.decode_kv(&kv)?;
             match self.attempt(change, OldObject { stored: &old, value: &kv.value }).await? {
-                AttemptOutcome::Updated(stored) => return Ok(Updated { stored, created: false }),
+                AttemptOutcome::Updated(stored) => return Ok(UpdateOutcome { stored, created: false }),
                 AttemptOutcome::Conflict(newer) => current = newer,
             }
         }

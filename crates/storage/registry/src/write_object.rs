@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
 
 use binnacle_schema::Value;
-use binnacle_schema::decode::Empties;
+use binnacle_schema::decode::EmptyFields;
 
 /// An object of a request, in the request's version, with the defaults of that version. Only
 /// [`Resource::to_write_object`](crate::Resource::to_write_object) converts it for a write. See [`WriteObject`] for the
@@ -13,12 +13,12 @@ use binnacle_schema::decode::Empties;
 pub struct RequestObject {
     value: Value,
     /// The explicitly empty fields, with the paths of the request's version.
-    explicitly_empty: Empties,
+    explicitly_empty: EmptyFields,
     unpruned: bool,
 }
 
 impl RequestObject {
-    pub(crate) fn new(value: Value, explicitly_empty: Empties) -> Self {
+    pub(crate) fn new(value: Value, explicitly_empty: EmptyFields) -> Self {
         Self { value, explicitly_empty, unpruned: false }
     }
 
@@ -28,7 +28,7 @@ impl RequestObject {
         Self { unpruned, ..self }
     }
 
-    pub(crate) fn into_parts(self) -> (Value, Empties, bool) {
+    pub(crate) fn into_parts(self) -> (Value, EmptyFields, bool) {
         (self.value, self.explicitly_empty, self.unpruned)
     }
 }
@@ -36,7 +36,7 @@ impl RequestObject {
 /// Creates an object without explicitly empty fields, with its defaults.
 impl From<Value> for RequestObject {
     fn from(value: Value) -> Self {
-        Self { value, explicitly_empty: Empties::default(), unpruned: false }
+        Self { value, explicitly_empty: EmptyFields::default(), unpruned: false }
     }
 }
 
@@ -61,13 +61,13 @@ pub struct WriteObject {
     value: Value,
     /// The lists and maps that are empty in the request. They are not part of the object; Go distinguishes them from
     /// absent ones until the object is written.
-    explicitly_empty: Empties,
+    explicitly_empty: EmptyFields,
     unpruned: bool,
 }
 
 impl WriteObject {
     /// Returns an object with its explicitly empty fields, in the storage version.
-    pub(crate) fn new(value: Value, mut explicitly_empty: Empties) -> Self {
+    pub(crate) fn new(value: Value, mut explicitly_empty: EmptyFields) -> Self {
         explicitly_empty.mark_items(&value);
         Self { value, explicitly_empty, unpruned: false }
     }
@@ -110,19 +110,19 @@ impl WriteObject {
 
     /// Returns the object without empty lists and maps.
     pub fn into_value(mut self) -> Value {
-        self.withdraw_empties();
+        self.remove_empty_fields();
         self.value
     }
 
     /// Removes the empty lists and maps, which are not part of the object.
-    pub(crate) fn withdraw_empties(&mut self) {
-        self.explicitly_empty.withdraw(&mut self.value);
+    pub(crate) fn remove_empty_fields(&mut self) {
+        self.explicitly_empty.remove(&mut self.value);
     }
 }
 
 impl From<Value> for WriteObject {
     fn from(value: Value) -> Self {
-        Self { value, explicitly_empty: Empties::default(), unpruned: false }
+        Self { value, explicitly_empty: EmptyFields::default(), unpruned: false }
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use binnacle_metrics::{ComputedHistogram, HistogramVec, Registry, families, keep};
-use binnacle_registry::{Collection, Distribution, Resource};
+use binnacle_metrics::{ComputedHistogram, HistogramVec, Registry, families, register_family};
+use binnacle_registry::{Distribution, Resource, ResourceStore};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Histogram, MetricFamily};
 use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec};
@@ -121,7 +121,7 @@ fn register_native_histograms(
     registry: &Registry,
 ) -> Result<(), prometheus::Error> {
     let counting = |family: &ComputedHistogram, distribution: Option<&Distribution>| {
-        keep(registry, family.counting(distribution.map_or(&[][..], Distribution::bounds))?)
+        register_family(registry, family.counting(distribution.map_or(&[][..], Distribution::bounds))?)
     };
     let set_observer = |distribution: &Distribution, family: &HistogramVec, labels: &[&str]| {
         let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
@@ -152,7 +152,7 @@ fn register_native_histograms(
 struct LabelledStore {
     group: String,
     resource: String,
-    store: Arc<Collection>,
+    store: Arc<ResourceStore>,
 }
 
 /// Statistics of the watches of one version.

@@ -19,7 +19,7 @@ use crate::salvage::mark;
 
 /// The result of a check of a store.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckReport {
     /// The newest revision.
     pub revision: u64,
     /// The revision of the latest compaction, 0 for none.
@@ -76,18 +76,18 @@ const MAX_DAMAGED: usize = 1000;
 
 /// Reads the whole store in `dir` without changing it. `on_reading` receives the progress. Fails if the store cannot be
 /// read at all or is in use.
-pub fn check(dir: &Path, on_reading: Option<OnReading>) -> Result<Checked, OpenError> {
+pub fn check(dir: &Path, on_reading: Option<OnReading>) -> Result<CheckReport, OpenError> {
     let files = ReadOnlyFiles::new(lock_store(dir)?);
     if dir.join(OLD_FORMAT_DIR).exists() {
         return Err(OpenFailure::Format(1).of(dir.to_owned()));
     }
     let salvaged = mark(dir).map_err(|source| OpenError::Io { dir: dir.to_owned(), source })?;
-    Ok(Checked { salvaged, ..check_in(Arc::new(files), on_reading) })
+    Ok(CheckReport { salvaged, ..check_in(Arc::new(files), on_reading) })
 }
 
 /// Checks the caller's files.
-pub fn check_in(files: Arc<dyn Files>, on_reading: Option<OnReading>) -> Checked {
-    let mut checked = Checked::default();
+pub fn check_in(files: Arc<dyn Files>, on_reading: Option<OnReading>) -> CheckReport {
+    let mut checked = CheckReport::default();
     let opened = LogDisk::open(files.clone(), LogOptions::default()).map_err(OpenFailure::from);
     let examination = opened.map(|disk| checked = examine(&disk, on_reading.as_ref()));
     let unknown = matches!(examination, Err(OpenFailure::Format(_)));
@@ -99,10 +99,10 @@ pub fn check_in(files: Arc<dyn Files>, on_reading: Option<OnReading>) -> Checked
     }
     // A start stops at the first damage. Here the files are read one by one to find more damage, and the records behind
     // it.
-    let mut all = match examine_files(&*files, Checked::default()) {
+    let mut all = match examine_files(&*files, CheckReport::default()) {
         Ok(examination) => examination.checked,
         Err(open_failure) => {
-            let mut all = Checked::default();
+            let mut all = CheckReport::default();
             all.open_failure(open_failure);
             all
         }
@@ -118,7 +118,7 @@ pub fn check_in(files: Arc<dyn Files>, on_reading: Option<OnReading>) -> Checked
 
 /// A damaged log, as far as it can be read.
 pub(crate) struct LogExamination {
-    pub(crate) checked: Checked,
+    pub(crate) checked: CheckReport,
     pub(crate) keys: Keys,
     /// The facts besides the log, as far as they are intact.
     pub(crate) facts: Facts,
@@ -127,7 +127,7 @@ pub(crate) struct LogExamination {
 }
 
 /// Checks a damaged log, as far as it can be read, and adds the findings to `checked`.
-pub(crate) fn examine_files(files: &dyn Files, mut checked: Checked) -> Result<LogExamination, OpenFailure> {
+pub(crate) fn examine_files(files: &dyn Files, mut checked: CheckReport) -> Result<LogExamination, OpenFailure> {
     // The notes of a damaged log are complete only at its end.
     let result = survey(files, &mut |_| Ok(()))?;
     let mut facts = Facts::default();
@@ -154,8 +154,8 @@ pub(crate) fn examine_files(files: &dyn Files, mut checked: Checked) -> Result<L
 }
 
 /// Checks a log that can be opened.
-fn examine(disk: &dyn Disk, on_reading: Option<&OnReading>) -> Checked {
-    let mut checked = Checked::default();
+fn examine(disk: &dyn Disk, on_reading: Option<&OnReading>) -> CheckReport {
+    let mut checked = CheckReport::default();
     let facts = match Facts::read(disk) {
         Ok(facts) => Some(facts),
         Err(open_failure) => {
@@ -192,9 +192,9 @@ fn examine(disk: &dyn Disk, on_reading: Option<&OnReading>) -> Checked {
     replay.finish(acknowledged).0
 }
 
-// === impl Checked ===
+// === impl CheckReport ===
 
-impl Checked {
+impl CheckReport {
     /// Returns an empty report that describes all problems.
     pub(crate) fn unlimited() -> Self {
         Self { unlimited: true, ..Self::default() }

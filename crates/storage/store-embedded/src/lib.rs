@@ -27,7 +27,7 @@ mod shared;
 mod store;
 mod watch;
 
-pub use check::{Checked, DamagedObject, Remains, check, check_in};
+pub use check::{CheckReport, DamagedObject, Remains, check, check_in};
 pub use error::OpenError;
 pub use offline::{OfflineStore, is_store};
 pub use options::{EmbeddedOptions, OnFailure, OnReading, WatchOptions};

@@ -8,7 +8,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use crate::check::{Checked, DamagedObject, Remains};
+use crate::check::{CheckReport, DamagedObject, Remains};
 use crate::compaction::Marker;
 use crate::index::VersionDigest;
 use crate::log::survey::Finding;
@@ -32,7 +32,7 @@ pub(crate) struct Replay {
     versions: BTreeMap<(u64, usize), LostVersion>,
     /// The versions in `versions` by key, as long as no later change of the key was read.
     newest: HashMap<Bytes, Vec<(u64, usize)>>,
-    pub(crate) checked: Checked,
+    pub(crate) checked: CheckReport,
 }
 
 /// The newest version of each key that exists, by a hash of the key with a random seed.
@@ -61,7 +61,7 @@ struct LostVersion {
 // === impl Replay ===
 
 impl Replay {
-    pub(crate) fn new(compacted: u64, checked: Checked) -> Self {
+    pub(crate) fn new(compacted: u64, checked: CheckReport) -> Self {
         Self {
             keys: Keys { seed: RandomState::new().hash_one(0_u8), live: HashMap::new() },
             reached: 0,
@@ -262,7 +262,7 @@ impl Replay {
     }
 
     /// Ends the replay of a log whose revision `acknowledged` is certain to have existed.
-    pub(crate) fn finish(mut self, acknowledged: u64) -> (Checked, Keys) {
+    pub(crate) fn finish(mut self, acknowledged: u64) -> (CheckReport, Keys) {
         self.sum_kept();
         let reached = self.reached.max(FIRST_REVISION).max(self.compacted);
         if acknowledged > reached {
@@ -293,7 +293,7 @@ impl Replay {
 }
 
 /// Adds the revisions of a range whose records are missing and were not identified.
-fn unidentified(range: Range<u64>, versions: &BTreeMap<(u64, usize), LostVersion>, checked: &mut Checked) {
+fn unidentified(range: Range<u64>, versions: &BTreeMap<(u64, usize), LostVersion>, checked: &mut CheckReport) {
     if range.is_empty() {
         return;
     }

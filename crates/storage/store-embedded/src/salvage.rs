@@ -10,7 +10,7 @@ use std::time::Duration;
 use binnacle_store::{KeyValue, LeaseId, Revision};
 use bytes::Bytes;
 
-use crate::check::{Checked, LogExamination, examine_files};
+use crate::check::{CheckReport, LogExamination, examine_files};
 use crate::error::OpenError;
 use crate::files::ReadOnlyFiles;
 use crate::log::survey::{Finding, survey};
@@ -43,19 +43,19 @@ impl Salvage {
         if dir.join(OLD_FORMAT_DIR).exists() {
             return Err(OpenFailure::Format(1).of(dir.to_owned()));
         }
-        match examine_files(&files, Checked::unlimited()) {
+        match examine_files(&files, CheckReport::unlimited()) {
             Ok(examination) => Ok(Self { files, examination }),
             Err(open_failure) => Err(open_failure.of(dir.to_owned())),
         }
     }
 
     /// Returns the damage, with everything that is certain to be lost.
-    pub fn damage(&self) -> &Checked {
+    pub fn damage(&self) -> &CheckReport {
         &self.examination.checked
     }
 
     /// Unlocks the store, and returns the damage.
-    pub fn into_damage(self) -> Checked {
+    pub fn into_damage(self) -> CheckReport {
         self.examination.checked
     }
 

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 /// The ID of an encoding of an object or event. The owner of the cache assigns the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FormId(pub u16);
+pub struct EncodingId(pub u16);
 
 /// A memory budget for the encodings of the process, which also selects the encodings to evict.
 ///
@@ -112,7 +112,7 @@ impl EncodingBudget {
 }
 
 /// The ID of an encoding and, for an event, the type of change (added, modified, deleted).
-pub(crate) type SlotKey = (FormId, u8);
+pub(crate) type SlotKey = (EncodingId, u8);
 
 /// The slot for the encodings of an entry or event, which is empty until the first one is created.
 #[derive(Debug, Default)]
@@ -182,7 +182,7 @@ mod tests {
 
     fn encode(slot: &EncodingSlot, budget: &Arc<EncodingBudget>, id: u16, size: usize) -> bool {
         let mut was_encoded = false;
-        let result: Result<Bytes, ()> = slot.get_or_encode(budget, (FormId(id), 0), || {
+        let result: Result<Bytes, ()> = slot.get_or_encode(budget, (EncodingId(id), 0), || {
             was_encoded = true;
             Ok(Bytes::from(vec![0; size]))
         });
@@ -198,9 +198,9 @@ mod tests {
         assert!(!encode(&slot, &budget, 0, 1000));
         assert!(encode(&slot, &budget, 1, 500));
         assert_eq!(budget.used(), 1500 + 2 * OVERHEAD);
-        let failed: Result<Bytes, &str> = slot.get_or_encode(&budget, (FormId(2), 0), || Err("no"));
+        let failed: Result<Bytes, &str> = slot.get_or_encode(&budget, (EncodingId(2), 0), || Err("no"));
         assert_eq!(failed, Err("no"));
-        assert_eq!(slot.get((FormId(1), 0)).map(|bytes| bytes.len()), Some(500));
+        assert_eq!(slot.get((EncodingId(1), 0)).map(|bytes| bytes.len()), Some(500));
         drop(slot);
         assert_eq!(budget.used(), 0);
     }
@@ -216,8 +216,8 @@ mod tests {
             assert!(budget.used() <= budget.limit());
         }
         assert!(!encode(&slots[0], &budget, 0, 1000), "the form in use was evicted");
-        assert!(slots[29].get((FormId(0), 0)).is_some(), "the newest form was not kept");
-        assert!(slots[5].get((FormId(0), 0)).is_none(), "an old form was kept");
+        assert!(slots[29].get((EncodingId(0), 0)).is_some(), "the newest form was not kept");
+        assert!(slots[5].get((EncodingId(0), 0)).is_none(), "an old form was kept");
         assert!(encode(&slots[1], &budget, 9, budget.limit() + 1), "more than the budget");
         drop(slots);
         assert_eq!(budget.used(), 0);

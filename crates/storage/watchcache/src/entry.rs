@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::attrs::{Labels, Meta};
 use crate::backlog::{Backlog, Charge};
 use crate::compression::{Value, ValueRef};
-use crate::encodings::{EncodingBudget, EncodingSlot, FormId};
+use crate::encodings::{EncodingBudget, EncodingId, EncodingSlot};
 
 /// An object at one revision. It is immutable, except for the encodings that are cached with it.
 #[derive(Debug)]
@@ -110,14 +110,14 @@ impl Entry {
     pub fn encoding<E>(
         &self,
         budget: &Arc<EncodingBudget>,
-        id: FormId,
+        id: EncodingId,
         encode: impl FnOnce() -> Result<Bytes, E>,
     ) -> Result<Bytes, E> {
         self.encodings.get_or_encode(budget, (id, 0), encode)
     }
 
     /// Returns the encoding `id` if it is cached.
-    pub fn cached_encoding(&self, id: FormId) -> Option<Bytes> {
+    pub fn cached_encoding(&self, id: EncodingId) -> Option<Bytes> {
         self.encodings.get((id, 0))
     }
 
@@ -243,7 +243,7 @@ impl WatchItem {
     pub fn frame<E>(
         &self,
         budget: &Arc<EncodingBudget>,
-        id: FormId,
+        id: EncodingId,
         encode: impl FnOnce() -> Result<Bytes, E>,
     ) -> Result<Bytes, E> {
         match self {

@@ -39,7 +39,7 @@ pub use cache::{BLOCK_TIMEOUT, Cache};
 pub use compression::ValueRef;
 pub use consistency::CheckIntervals;
 pub use distribution::Distribution;
-pub use encodings::{EncodingBudget, FormId};
+pub use encodings::{EncodingBudget, EncodingId};
 pub use entry::{Change, Entry, Event, WatchItem};
 pub use error::{CacheError, WatchError};
 pub use reflector_failure::ReflectorFailure;

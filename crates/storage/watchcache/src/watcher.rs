@@ -160,7 +160,7 @@ impl Watcher {
     }
 
     /// Returns the revision after which the events start.
-    pub fn began(&self) -> Revision {
+    pub fn start_revision(&self) -> Revision {
         self.mailbox.from
     }
 

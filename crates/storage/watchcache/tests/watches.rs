@@ -9,7 +9,8 @@ use std::time::Duration;
 use binnacle_meta::Text;
 use binnacle_store::{Revision, Store};
 use binnacle_watchcache::{
-    Backlog, Cache, CacheError, Change, EncodingBudget, FormId, Interest, Start, WatchError, WatchItem, WindowLimits,
+    Backlog, Cache, CacheError, Change, EncodingBudget, EncodingId, Interest, Start, WatchError, WatchItem,
+    WindowLimits,
 };
 use bytes::Bytes;
 use support::*;
@@ -218,10 +219,10 @@ async fn encodes_frame_once_for_all_watchers() {
     let mut encoded = 0;
     for watcher in &mut watchers {
         for item in read_until(watcher, last).await {
-            let frame = item.frame(&budget, FormId(1), || {
+            let frame = item.frame(&budget, EncodingId(1), || {
                 encoded += 1;
                 let entry = item.entry().unwrap();
-                let encoding = entry.encoding(&budget, FormId(1), || Ok::<_, ()>(entry.value().clone()))?;
+                let encoding = entry.encoding(&budget, EncodingId(1), || Ok::<_, ()>(entry.value().clone()))?;
                 Ok::<_, ()>(Bytes::from([b"frame ", encoding.as_ref()].concat()))
             });
             assert_eq!(frame.unwrap().as_ref(), b"frame ||");

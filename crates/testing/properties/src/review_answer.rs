@@ -1,6 +1,6 @@
 //! Reviews from admission webhooks.
 
-use binnacle_admission_webhooks::read_answer;
+use binnacle_admission_webhooks::read_response;
 use binnacle_kinds::BuiltInKinds;
 use binnacle_schema::{Limits, Value, json};
 
@@ -8,7 +8,7 @@ use binnacle_schema::{Limits, Value, json};
 /// the Status of a refusal.
 pub fn review_answer(data: &[u8]) {
     for mutating in [true, false] {
-        for told in read_answer(&BuiltInKinds, data, mutating) {
+        for told in read_response(&BuiltInKinds, data, mutating) {
             match told {
                 Ok(status) => {
                     let limits = Limits { max_bytes: usize::MAX, max_memory: usize::MAX, ..Limits::default() };

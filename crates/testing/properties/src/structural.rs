@@ -2,7 +2,7 @@
 
 use binnacle_meta::FieldErrors;
 use binnacle_schema::{Limits, MessageRef, Value, json};
-use binnacle_structural::resource::{Part, Reading, ResourceSchema};
+use binnacle_structural::resource::{CoercionOptions, Part, ResourceSchema};
 use binnacle_structural::{Interner, Structural, check};
 
 use crate::objects;
@@ -20,7 +20,7 @@ pub fn structural(data: &[u8]) {
     resource.message();
     let Ok(mut object @ Value::Object(_)) = json::parse(object, &Limits::default()) else { return };
     let old = object.clone();
-    let reading = Reading { tell_unknown: true, ..Reading::default() };
+    let reading = CoercionOptions { report_unknown: true, ..CoercionOptions::default() };
     if resource.read(&mut object, reading).is_err() {
         return;
     }
@@ -31,7 +31,7 @@ pub fn structural(data: &[u8]) {
     resource.set_defaults(&mut object);
     let mut again = object.clone();
     assert!(!resource.set_defaults(&mut again), "defaults are set once");
-    resource.judge(&object, None, Part::Whole, FieldErrors::new());
-    resource.judge(&object, Some(&old), Part::Whole, FieldErrors::new());
-    resource.judge(&object, Some(&object), Part::Status, FieldErrors::new());
+    resource.validate(&object, None, Part::Whole, FieldErrors::new());
+    resource.validate(&object, Some(&old), Part::Whole, FieldErrors::new());
+    resource.validate(&object, Some(&object), Part::Status, FieldErrors::new());
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use binnacle_testkit::PATIENCE;
+use binnacle_testkit::TIMEOUT;
 use binnacle_testkit::https::{Client, Handshake};
 use http::{Response, Uri};
 use http_body_util::BodyExt;
@@ -93,7 +93,7 @@ impl<'a> Connection<'a> {
                 done => done,
             }
         };
-        let done = within(PATIENCE, sent).await;
+        let done = within(TIMEOUT, sent).await;
         if done.is_err() {
             self.open = None;
         }
@@ -117,7 +117,7 @@ impl<'a> Connection<'a> {
 
 /// Opens a separate connection for a streamed response.
 pub(crate) async fn open(endpoint: &Endpoint, outgoing: &Outgoing) -> Result<(Client, Response<Incoming>), String> {
-    within(PATIENCE, async {
+    within(TIMEOUT, async {
         let mut client = connect(endpoint).await?;
         let response = send(&mut client, endpoint, outgoing).await?;
         Ok((client, response))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use binnacle_testkit::PATIENCE;
+use binnacle_testkit::TIMEOUT;
 use rand::Rng as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -159,7 +159,7 @@ impl<'a> Replay<'a> {
 
     /// Repeats a request until the condition is met or the time has passed.
     async fn settled(&mut self, outgoing: &Outgoing, condition: Option<&Condition>) -> Result<Answer, String> {
-        let limit = Instant::now() + condition.and_then(|condition| condition.timeout).map_or(PATIENCE, seconds);
+        let limit = Instant::now() + condition.and_then(|condition| condition.timeout).map_or(TIMEOUT, seconds);
         loop {
             let answer = self.connection.request(outgoing).await?;
             self.created.extend(tidy::created(outgoing, &answer));
@@ -208,7 +208,7 @@ impl<'a> Replay<'a> {
 
     async fn events(&mut self, name: &str, step: &Step) -> Result<Option<Value>, String> {
         let watch = self.watches.get_mut(name).ok_or_else(|| format!("no watch named {name}"))?;
-        let deadline = Instant::now() + step.timeout.map_or(PATIENCE, seconds);
+        let deadline = Instant::now() + step.timeout.map_or(TIMEOUT, seconds);
         let mut events = watch.take(step.count.unwrap_or(1), step.until, deadline).await;
         let closed = watch.closed;
         if step.sort_events {
@@ -269,7 +269,7 @@ fn holds(condition: &Condition, answer: &Answer, variables: &Variables) -> Resul
 }
 
 fn seconds(number: f64) -> Duration {
-    Duration::try_from_secs_f64(number).unwrap_or(PATIENCE)
+    Duration::try_from_secs_f64(number).unwrap_or(TIMEOUT)
 }
 
 fn random(length: usize) -> String {

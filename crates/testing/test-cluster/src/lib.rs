@@ -1,6 +1,6 @@
 //! For tests: the built-in resources over a store in memory, with or without the admission and hooks of the program.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 mod server;
 
@@ -46,12 +46,12 @@ pub fn objects(resources: &Catalog, group: &str, plural: &str) -> Objects {
 }
 
 /// Controllers that run until the value is dropped.
-pub struct Running {
+pub struct RunningControllers {
     _manager: Manager,
     _trigger: ShutdownTrigger,
 }
 
-impl Running {
+impl RunningControllers {
     /// Starts controllers, and waits until their hooks are done.
     pub async fn start(controllers: impl IntoIterator<Item = Vec<Controller>>) -> Self {
         let (trigger, shutdown) = ShutdownTrigger::new();

@@ -11,7 +11,7 @@ use crate::StartError;
 use crate::files::Log;
 
 /// The time limit of a start, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The time limit of a graceful stop, which takes milliseconds unless a request or a flag delays it.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 /// The number of bytes of a log that an error shows.
@@ -66,7 +66,7 @@ impl Process {
 
     /// Returns `None` if the process ends, or is not ready in time.
     fn greeting(&self) -> Option<Greeting> {
-        let (deadline, mut url) = (Instant::now() + PATIENCE, None);
+        let (deadline, mut url) = (Instant::now() + TIMEOUT, None);
         loop {
             let line = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()?;
             if let Some(command) = line.strip_prefix("Try: ") {

@@ -175,6 +175,6 @@ impl Frames {
         }
         let _ = write.flush().await;
         // The server still has to read the bytes that were sent.
-        tokio::time::timeout(crate::PATIENCE, reading).await.is_ok()
+        tokio::time::timeout(crate::TIMEOUT, reading).await.is_ok()
     }
 }

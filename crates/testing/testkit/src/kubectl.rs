@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use crate::{PATIENCE, Server};
+use crate::{Server, TIMEOUT};
 
 /// Runs kubectl with one server. `KUBECTL` overrides the program on the PATH.
 #[derive(Clone)]
@@ -170,7 +170,7 @@ impl RunningCommand {
     /// Waits a limited time for the next line that contains `part`.
     #[track_caller]
     pub fn until(&mut self, part: &str) -> String {
-        self.within(part, PATIENCE).unwrap_or_else(|| panic!("{}: no {part:?} in {:#?}", self.command, self.seen))
+        self.within(part, TIMEOUT).unwrap_or_else(|| panic!("{}: no {part:?} in {:#?}", self.command, self.seen))
     }
 
     /// Returns the next line that contains `part`, if it comes within `timeout`.
@@ -201,7 +201,7 @@ impl RunningCommand {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            assert!(began.elapsed() < PATIENCE, "{} does not end: {:#?}", self.command, self.seen);
+            assert!(began.elapsed() < TIMEOUT, "{} does not end: {:#?}", self.command, self.seen);
             std::thread::sleep(Duration::from_millis(5));
         };
         let mut seen = std::mem::take(&mut self.seen);
@@ -240,7 +240,7 @@ fn finish(mut command: Command, input: &str) -> Outcome {
         if let Some(status) = child.try_wait().unwrap() {
             break Some(status);
         }
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > TIMEOUT {
             let _ = child.kill();
             let _ = child.wait();
             break None;

@@ -2,7 +2,7 @@
 //!
 //! Helpers panic on errors, to fail the test that called them.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 mod authority;
 mod backend;
@@ -46,9 +46,9 @@ pub use port::Port;
 pub use program::{etcd_stand_in, program, tool};
 pub use rustix::io::Errno;
 pub use rustix::process::Signal;
-pub use server::{Server, Surroundings, admin, somebody};
+pub use server::{Server, ServerEnvironment, admin, somebody};
 pub use shifted_clock::ShiftedClock;
 pub use signer::{SignerKey, SignerState, TokenSigner};
 pub use temp_dir::TempDir;
 pub use tool::{Tool, ToolOutcome};
-pub use wait::{PATIENCE, wait_until, wait_until_blocking};
+pub use wait::{TIMEOUT, wait_until, wait_until_blocking};

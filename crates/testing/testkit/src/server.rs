@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::https::{Client, Handshake};
-use crate::{FaultyDisk, PATIENCE, Port, ShiftedClock, TempDir, program};
+use crate::{FaultyDisk, Port, ShiftedClock, TIMEOUT, TempDir, program};
 
 /// The message of `binnacle_work` about a poll that took too long.
 const LONG_POLL: &str = "a worker was kept from other requests";
@@ -19,7 +19,7 @@ pub struct Server {
     child: Child,
     arguments: Vec<String>,
     temp: TempDir,
-    environment: Surroundings,
+    environment: ServerEnvironment,
     /// The port that it keeps after a restart. Its claim ends with the server.
     port: Option<Port>,
     /// The lines that it printed when it was ready.
@@ -31,7 +31,7 @@ pub struct Server {
 
 /// The faults of a server's environment.
 #[derive(Default)]
-pub struct Surroundings {
+pub struct ServerEnvironment {
     pub disk: Option<FaultyDisk>,
     pub clock: Option<ShiftedClock>,
     /// The limit on its open files and sockets.
@@ -56,12 +56,12 @@ impl Server {
     /// As [`Self::durable`], with more arguments.
     #[must_use]
     pub fn durable_with(more: &[&str]) -> Self {
-        Self::durable_in(Surroundings::default(), more)
+        Self::durable_in(ServerEnvironment::default(), more)
     }
 
     /// As [`Self::durable_with`], with faults.
     #[must_use]
-    pub fn durable_in(environment: Surroundings, more: &[&str]) -> Self {
+    pub fn durable_in(environment: ServerEnvironment, more: &[&str]) -> Self {
         let temp = TempDir::new();
         let data = temp.join("data");
         // Programs other than tests may take a port, too.
@@ -89,7 +89,7 @@ impl Server {
             arguments.push("--secure-port=0".to_owned());
         }
         let temp = TempDir::new();
-        Self::start_in(Surroundings::default(), arguments, temp)
+        Self::start_in(ServerEnvironment::default(), arguments, temp)
     }
 
     /// Starts it with its own data directory, on a free port, and with a limit on open files and sockets.
@@ -98,15 +98,19 @@ impl Server {
         let temp = TempDir::new();
         let mut arguments = vec!["--data-dir".to_owned(), temp.join("data"), "--secure-port=0".to_owned()];
         arguments.extend(more.iter().map(ToString::to_string));
-        Self::start_in(Surroundings { descriptors: Some(descriptors), ..Surroundings::default() }, arguments, temp)
+        Self::start_in(
+            ServerEnvironment { descriptors: Some(descriptors), ..ServerEnvironment::default() },
+            arguments,
+            temp,
+        )
     }
 
-    fn start_in(environment: Surroundings, arguments: Vec<String>, temp: TempDir) -> Self {
+    fn start_in(environment: ServerEnvironment, arguments: Vec<String>, temp: TempDir) -> Self {
         let started = spawn(&arguments, &temp, &environment).unwrap_or_else(|error| panic!("did not start: {error}"));
         Self::from(started, arguments, temp, environment)
     }
 
-    fn from(started: StartedProcess, arguments: Vec<String>, temp: TempDir, environment: Surroundings) -> Self {
+    fn from(started: StartedProcess, arguments: Vec<String>, temp: TempDir, environment: ServerEnvironment) -> Self {
         let StartedProcess { child, lines, address, took } = started;
         Self { child, arguments, temp, environment, lines, address, took, port: None }
     }
@@ -166,7 +170,7 @@ impl Server {
 
     fn ended_in_time(&mut self) -> Option<ExitStatus> {
         let began = Instant::now();
-        while began.elapsed() < PATIENCE {
+        while began.elapsed() < TIMEOUT {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return Some(status);
             }
@@ -257,7 +261,7 @@ struct StartedProcess {
 }
 
 /// Starts the program and waits for its three lines, or for its errors if it ends.
-fn spawn(arguments: &[String], temp: &TempDir, environment: &Surroundings) -> Result<StartedProcess, String> {
+fn spawn(arguments: &[String], temp: &TempDir, environment: &ServerEnvironment) -> Result<StartedProcess, String> {
     let began = Instant::now();
     let mut command = program();
     // An ephemeral server that is killed leaves its kubeconfig, in our directory.

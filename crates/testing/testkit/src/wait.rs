@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// The time limit for conditions that should be true at once: enough for a machine that builds at the same time.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -14,14 +14,14 @@ pub async fn wait_until<T>(what: &str, mut condition: impl AsyncFnMut() -> Optio
         if let Some(answer) = condition().await {
             return answer;
         }
-        assert!(began.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain: {what}");
+        assert!(began.elapsed() < TIMEOUT, "waited {TIMEOUT:?} in vain: {what}");
         tokio::time::sleep(PAUSE).await;
     }
 }
 
 /// As [`wait_until`], without a runtime.
 pub fn wait_until_blocking<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
-    wait_blocking(PATIENCE, what, condition)
+    wait_blocking(TIMEOUT, what, condition)
 }
 
 /// As [`wait_until_blocking`], with another time limit.

@@ -110,7 +110,7 @@ impl NodeGraph {
     }
 
     /// Waits until a node makes a request, since a cluster without nodes needs no graph.
-    pub async fn wanted(&self) {
+    pub async fn requested(&self) {
         // Cannot fail, since the sender lives as long as the graph.
         let _ = self.requested.subscribe().wait_for(|requested| *requested).await;
     }

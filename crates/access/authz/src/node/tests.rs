@@ -324,7 +324,7 @@ async fn builds_graph_on_the_first_request_of_a_node() {
         let fixture = Fixture::from(graph.clone());
         async move { fixture.authorize(&node("n1"), "get", "/secrets", "ns/s1", "").await }
     });
-    graph.wanted().await;
+    graph.requested().await;
     graph.put(GraphKind::Pod, &pod("a", "n1", with_secret("s1")));
     graph.ready.all();
     assert_eq!(request.await.unwrap(), Ok(()));

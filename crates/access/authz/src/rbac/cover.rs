@@ -14,7 +14,7 @@ mod tests;
 use std::ops::ControlFlow;
 
 use binnacle_meta::Text;
-use binnacle_work::Exceeded;
+use binnacle_work::BudgetError;
 
 use super::rule::Rule;
 use elements::{Cover, Elements};
@@ -41,7 +41,7 @@ pub(super) struct UncoveredRule<'a> {
 /// # Errors
 ///
 /// Returns the limit of the current work budget that is exceeded.
-pub fn uncovered(held: &[Rule], required: &[Rule]) -> Result<Vec<Rule>, Exceeded> {
+pub fn uncovered(held: &[Rule], required: &[Rule]) -> Result<Vec<Rule>, BudgetError> {
     let mut permissions = Vec::new();
     for uncovered in uncovered_by(held.iter(), required)? {
         let _ = uncovered.visit(&mut |permission| {
@@ -56,7 +56,7 @@ pub fn uncovered(held: &[Rule], required: &[Rule]) -> Result<Vec<Rule>, Exceeded
 pub(super) fn uncovered_by<'a, 'h>(
     held: impl Iterator<Item = &'h Rule> + Clone,
     required: &'a [Rule],
-) -> Result<Vec<UncoveredRule<'a>>, Exceeded> {
+) -> Result<Vec<UncoveredRule<'a>>, BudgetError> {
     let mut uncovered = Vec::new();
     for rule in required {
         let missing =
@@ -69,7 +69,7 @@ pub(super) fn uncovered_by<'a, 'h>(
 }
 
 /// Returns the missing combinations of group, resource, verb and name.
-fn resources<'h>(held: impl Iterator<Item = &'h Rule>, required: &Rule) -> Result<MissingCombinations, Exceeded> {
+fn resources<'h>(held: impl Iterator<Item = &'h Rule>, required: &Rule) -> Result<MissingCombinations, BudgetError> {
     if required.api_groups.is_empty() || required.resources.is_empty() || required.verbs.is_empty() {
         return Ok(MissingCombinations::NOTHING);
     }
@@ -89,7 +89,7 @@ fn resources<'h>(held: impl Iterator<Item = &'h Rule>, required: &Rule) -> Resul
 }
 
 /// Returns the missing combinations of path and verb.
-fn paths<'h>(held: impl Iterator<Item = &'h Rule>, required: &Rule) -> Result<MissingCombinations, Exceeded> {
+fn paths<'h>(held: impl Iterator<Item = &'h Rule>, required: &Rule) -> Result<MissingCombinations, BudgetError> {
     if required.paths.is_empty() || required.verbs.is_empty() {
         return Ok(MissingCombinations::NOTHING);
     }
@@ -111,7 +111,7 @@ impl<'a> UncoveredRule<'a> {
     pub(super) fn visit(
         &self,
         visitor: &mut dyn FnMut(Permission<'a>) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>, Exceeded> {
+    ) -> Result<ControlFlow<()>, BudgetError> {
         let rule = self.rule;
         let resource = |at: &[usize]| Permission::Resource {
             group: &rule.api_groups[at[0]],

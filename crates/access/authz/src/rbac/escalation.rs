@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use binnacle_meta::{aggregate, go_quote};
 use binnacle_request::User;
-use binnacle_work::Exceeded;
+use binnacle_work::BudgetError;
 
 use super::cover::{Lines, uncovered_by};
 use super::rule::{RoleRules, Rule, quoted};
@@ -17,7 +17,7 @@ pub enum Escalation {
     #[error("{0}")]
     NotHeld(String),
     #[error(transparent)]
-    TooMuchWork(#[from] Exceeded),
+    TooMuchWork(#[from] BudgetError),
 }
 
 /// Checks that `held`, the roles of `user` in the scope of the grant, cover `granted`. `unknown` are the user's roles

@@ -88,7 +88,7 @@ pub struct RoleRef<'a> {
 
 /// The reason why a role cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoRole {
+pub enum UnresolvedRole {
     /// There is no role of this name.
     Missing {
         cluster: bool,
@@ -103,7 +103,7 @@ pub enum NoRole {
 pub(super) enum Visit<'a> {
     /// A role, and the first binding that grants it to the user or one of the groups.
     Role(&'a Arc<RoleRules>, &'a Binding),
-    Unknown(NoRole),
+    Unknown(UnresolvedRole),
 }
 
 impl Default for RbacIndex {
@@ -149,12 +149,12 @@ impl RbacIndex {
     }
 
     /// Returns the rules of a role. `namespace` is that of the binding, which is also that of a `Role`.
-    pub fn role_rules(&self, role: RoleRef<'_>, namespace: &str) -> Result<Arc<RoleRules>, NoRole> {
+    pub fn role_rules(&self, role: RoleRef<'_>, namespace: &str) -> Result<Arc<RoleRules>, UnresolvedRole> {
         self.snapshot().rules(role, namespace).cloned()
     }
 
     /// Returns the roles of a user in a namespace, and the reasons why others cannot be resolved.
-    pub fn roles_of(&self, user: &User, namespace: &str) -> (Vec<Arc<RoleRules>>, Vec<NoRole>) {
+    pub fn roles_of(&self, user: &User, namespace: &str) -> (Vec<Arc<RoleRules>>, Vec<UnresolvedRole>) {
         let (mut roles, mut unknown) = (Vec::new(), UnknownRoles::default());
         self.visit(user, namespace, |visit| {
             match visit {
@@ -338,17 +338,17 @@ impl State {
         removed
     }
 
-    fn rules(&self, role: RoleRef<'_>, namespace: &str) -> Result<&Arc<RoleRules>, NoRole> {
+    fn rules(&self, role: RoleRef<'_>, namespace: &str) -> Result<&Arc<RoleRules>, UnresolvedRole> {
         let (cluster, lookup_namespace) = match role.kind {
             "ClusterRole" => (true, ""),
             "Role" => (false, namespace),
-            kind => return Err(NoRole::Unsupported(kind.into())),
+            kind => return Err(UnresolvedRole::Unsupported(kind.into())),
         };
         // Cluster roles are stored under the empty namespace.
         let found = (cluster || !lookup_namespace.is_empty())
             .then(|| self.roles.get(lookup_namespace)?.get(role.name))
             .flatten();
-        found.ok_or_else(|| NoRole::Missing { cluster, name: role.name.into() })
+        found.ok_or_else(|| UnresolvedRole::Missing { cluster, name: role.name.into() })
     }
 }
 
@@ -390,14 +390,14 @@ impl<'a> VisitedRoles<'a> {
 /// The reasons why roles cannot be resolved, up to the number that a message lists.
 #[derive(Default)]
 pub(super) struct UnknownRoles {
-    named: Vec<NoRole>,
+    named: Vec<UnresolvedRole>,
     more: usize,
 }
 
 impl UnknownRoles {
     const MAX: usize = 100;
 
-    pub(super) fn add(&mut self, why: NoRole) {
+    pub(super) fn add(&mut self, why: UnresolvedRole) {
         pace(10);
         // A missing cluster role may be bound in both scopes.
         if self.named.contains(&why) {
@@ -410,16 +410,16 @@ impl UnknownRoles {
         }
     }
 
-    pub(super) fn into_list(mut self) -> Vec<NoRole> {
+    pub(super) fn into_list(mut self) -> Vec<UnresolvedRole> {
         if self.more > 0 {
-            self.named.push(NoRole::More(self.more));
+            self.named.push(UnresolvedRole::More(self.more));
         }
         self.named
     }
 }
 
 /// The messages of kube-apiserver's listers.
-impl std::fmt::Display for NoRole {
+impl std::fmt::Display for UnresolvedRole {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Missing { cluster, name } => {

@@ -8,7 +8,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::{CertifiedKey, PkiError, fs, io};
-use crate::private_files::{Durability, close_to_others, sync_directory_of, write_private};
+use crate::private_files::{Durability, restrict_to_owner, sync_directory_of, write_private};
 
 /// The directory of all files.
 #[derive(Clone, Debug)]
@@ -134,7 +134,7 @@ fn read(path: &Path) -> Result<Option<String>, PkiError> {
 fn read_key(path: &Path) -> Result<Option<String>, PkiError> {
     let text = read(path)?;
     if text.is_some() {
-        close_to_others(path).map_err(|error| file_error(path, error))?;
+        restrict_to_owner(path).map_err(|error| file_error(path, error))?;
     }
     Ok(text)
 }

@@ -26,7 +26,7 @@ impl PkiDirectory {
         let base = tempfile::tempdir().unwrap();
         let directory = base.path().join("pki");
         create_private(&directory).unwrap();
-        let files = Files::new(directory, Durability::Passing);
+        let files = Files::new(directory, Durability::Ephemeral);
         Self { _base: base, files }
     }
 

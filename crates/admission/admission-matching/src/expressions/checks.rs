@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use binnacle_authz::{Attributes, Authorizer};
-use binnacle_cel::{Check, CheckOf, Decision, ResourceCheck};
+use binnacle_cel::{Check, CheckTarget, Decision, ResourceCheck};
 use binnacle_registry::admission;
 use binnacle_request::{BoxFuture, Deferred, User};
 
@@ -39,7 +39,7 @@ impl Checks {
     /// an authorizer does not decide immediately, as most do, and must not have side effects.
     pub async fn resolve<T>(&self, evaluate: impl FnMut() -> T) -> T {
         let decided = async |decision: BoxFuture<'static, Decision>| Ok::<_, Infallible>(decision.await);
-        let Ok(result) = self.0.decisions.settle(evaluate, decided).await;
+        let Ok(result) = self.0.decisions.resolve(evaluate, decided).await;
         result
     }
 
@@ -91,8 +91,8 @@ fn decide(authorizer: Arc<dyn Authorizer>, user: User, check: Check) -> BoxFutur
         let service_account = check.service_account.as_ref().map(|(namespace, name)| service_account(namespace, name));
         let user = service_account.as_ref().unwrap_or(&user);
         let attributes = match &check.of {
-            CheckOf::Path(path) => Attributes { verb: &check.verb, path, ..Attributes::nothing(user) },
-            CheckOf::Resource(resource) => Attributes {
+            CheckTarget::Path(path) => Attributes { verb: &check.verb, path, ..Attributes::nothing(user) },
+            CheckTarget::Resource(resource) => Attributes {
                 verb: &check.verb,
                 is_resource_request: true,
                 api_group: &resource.group,
@@ -158,7 +158,7 @@ mod tests {
         let slow = Arc::new(Slow::default());
         let checks = Checks::new(slow.clone(), &attributes());
         let check_path = |verb: &str| {
-            let of = CheckOf::Path("/x".into());
+            let of = CheckTarget::Path("/x".into());
             checks.0.authorize(&Check { service_account: None, verb: verb.into(), of })
         };
         let mut passes = 0;

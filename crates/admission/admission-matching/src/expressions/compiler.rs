@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use binnacle_cel::{DeclType, Environment, Program, Shape, Type, Version, escape};
-use binnacle_kinds::expressions::{self, Uses, Variables as Declared};
+use binnacle_kinds::expressions::{self, OptionalVariables, Variables as Declared};
 use binnacle_meta::Text;
 
 /// Compiles the expressions of a policy or webhook in the environment for stored expressions, in which all functions
 /// and features are enabled.
 #[derive(Debug)]
 pub struct Compiler {
-    uses: Uses,
+    uses: OptionalVariables,
     /// The declared types of the variables compiled so far; `None` if expressions have no `variables`.
     declared: Option<Declared>,
     variables: Variables,
@@ -56,20 +56,20 @@ pub(crate) struct VariableIndices {
 impl Compiler {
     /// Returns a compiler for the match conditions of a webhook.
     pub fn of_webhook() -> Self {
-        Self::new(Uses::default(), None)
+        Self::new(OptionalVariables::default(), None)
     }
 
     /// Returns a compiler for the expressions of a policy; `params` is true if it has parameters.
     pub fn of_policy(params: bool) -> Self {
-        Self::new(Uses { params, ..Uses::default() }, Some(Declared::default()))
+        Self::new(OptionalVariables { params, ..OptionalVariables::default() }, Some(Declared::default()))
     }
 
-    fn new(uses: Uses, declared: Option<Declared>) -> Self {
+    fn new(uses: OptionalVariables, declared: Option<Declared>) -> Self {
         Self { uses, declared, variables: Variables::default() }
     }
 
     /// Returns the environment for an expression, with the variables that it uses.
-    fn environment(&self, expression: &str, uses: Uses) -> Environment {
+    fn environment(&self, expression: &str, uses: OptionalVariables) -> Environment {
         let variables = self.declared.as_ref().map(|declared| declared.named_in(expression));
         expressions::admission(Version::STORED, uses, variables.as_deref())
     }
@@ -91,7 +91,11 @@ impl Compiler {
 
     /// Compiles an expression whose result must have one of these types; any type if there are none.
     pub fn compile(&self, expression: &str, types: &[Type]) -> Expression {
-        Expression::new(&self.environment(expression, Uses { authorizer: true, ..self.uses }), expression, types)
+        Expression::new(
+            &self.environment(expression, OptionalVariables { authorizer: true, ..self.uses }),
+            expression,
+            types,
+        )
     }
 
     /// Like [`Compiler::compile`], for an expression without access to the authorizer.
@@ -101,13 +105,13 @@ impl Compiler {
 
     /// Like [`Compiler::compile`], for an expression that can create objects and patches.
     pub fn compile_mutation(&self, expression: &str, types: &[Type]) -> Expression {
-        let uses = Uses { authorizer: true, patch_types: true, ..self.uses };
+        let uses = OptionalVariables { authorizer: true, patch_types: true, ..self.uses };
         Expression::new(&self.environment(expression, uses), expression, types)
     }
 
     /// Returns the variables, once all expressions are compiled.
     pub fn into_variables(self) -> Variables {
-        let indices = VariableIndices::of(&self.environment("", Uses { authorizer: true, ..self.uses }));
+        let indices = VariableIndices::of(&self.environment("", OptionalVariables { authorizer: true, ..self.uses }));
         Variables { indices, ..self.variables }
     }
 }

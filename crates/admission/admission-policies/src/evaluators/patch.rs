@@ -69,7 +69,7 @@ impl Change {
                 schema.decode(merged).map_err(Failure::Message)
             }
             Self::JsonPatch(operations) => {
-                let patched = match Patch::of(&operations).apply_or_say(object.clone()) {
+                let patched = match Patch::of(&operations).apply_with_reason(object.clone()) {
                     Ok(patched) => patched,
                     // A failed `test` operation skips the patch and is not an error.
                     Err(why) if why.ends_with(": test failed") => return Ok(object.clone()),

@@ -15,7 +15,7 @@ use binnacle_fields::certificates::v1beta1::{ClusterTrustBundle, ClusterTrustBun
 use binnacle_meta::{Status, go_quote};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
-use binnacle_registry::object::only_for_the_garbage_collector;
+use binnacle_registry::object::changes_only_garbage_collector_fields;
 use binnacle_request::{BoxFuture, User};
 use binnacle_schema::Value;
 use rustls_pki_types::CertificateSigningRequestDer;
@@ -118,7 +118,7 @@ impl Plugin for TrustBundleAttest {
             // The signer of the new object is used, since validation rejects changes to it.
             let bundle = FieldRef::<ClusterTrustBundle>::root(object);
             let signer = bundle.at(ClusterTrustBundle::SPEC).at(ClusterTrustBundleSpec::SIGNER_NAME).str();
-            let unchanged = request.old.is_some_and(|old| only_for_the_garbage_collector(object, old));
+            let unchanged = request.old.is_some_and(|old| changes_only_garbage_collector_fields(object, old));
             let user = &request.attributes.user;
             if signer.is_empty() || unchanged || is_allowed_for_signer(&*self.authorizer, user, "attest", signer).await
             {

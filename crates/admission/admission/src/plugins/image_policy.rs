@@ -13,7 +13,7 @@ use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 use binnacle_validation::names::label_key;
-use binnacle_webhook::{Answers, Backoff, WebhookError};
+use binnacle_webhook::{AnswerCache, Backoff, WebhookError};
 
 use crate::lookup::Lookup;
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
@@ -29,12 +29,12 @@ const EPHEMERAL: &str = "ephemeralcontainers";
 pub(crate) struct ImagePolicyWebhook {
     settings: ImagePolicySettings,
     lookup: Arc<dyn Lookup>,
-    responses: Answers<ReviewResponse>,
+    responses: AnswerCache<ReviewResponse>,
 }
 
 impl ImagePolicyWebhook {
     pub(crate) fn new(settings: ImagePolicySettings, lookup: Arc<dyn Lookup>) -> Self {
-        Self { settings, lookup, responses: Answers::new(MAX_CACHED_RESPONSES) }
+        Self { settings, lookup, responses: AnswerCache::new(MAX_CACHED_RESPONSES) }
     }
 
     async fn review_images(&self, request: Request<'_>, pod: &Value) -> Result<(), Status> {

@@ -14,7 +14,7 @@ use binnacle_validation::checks::{self, invalid_for, one_of};
 use binnacle_validation::{names, selectors};
 
 use crate::checks::repeated;
-use crate::expressions::{Compiler, Uses};
+use crate::expressions::{Compiler, OptionalVariables};
 
 const CONDITIONS_MAX: usize = 64;
 
@@ -162,7 +162,7 @@ pub(super) fn match_conditions(
         if text.is_empty() {
             errors.push(expression.required(""));
         } else {
-            let uses = Uses { authorizer: true, ..Uses::default() };
+            let uses = OptionalVariables { authorizer: true, ..OptionalVariables::default() };
             compiler.check(&expression, text, text, uses, &[Type::Bool], errors);
         }
         let name = condition.at(MatchCondition::NAME);

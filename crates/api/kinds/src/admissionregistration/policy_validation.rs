@@ -15,13 +15,13 @@ use binnacle_validation::names;
 
 use super::matching::{failure_policy, match_conditions, match_resources, mutating_operations};
 use crate::checks::repeated;
-use crate::expressions::{Compiler, Uses};
+use crate::expressions::{Compiler, OptionalVariables};
 use crate::internal;
 use crate::prepare::semantically_equal;
 
 const AUDIT_ANNOTATIONS_MAX: usize = 20;
 const VALUE_EXPRESSION_MAX: usize = 5 * 1024;
-const AUTHORIZED: Uses = Uses { params: false, authorizer: true, patch_types: false };
+const AUTHORIZED: OptionalVariables = OptionalVariables { params: false, authorizer: true, patch_types: false };
 
 /// Validates a ValidatingAdmissionPolicy.
 pub(super) fn validating(
@@ -192,7 +192,7 @@ fn validate_validation(validation: FieldRef<Validation>, compiler: &Compiler, er
         errors.push(message_expression.invalid("must be non-empty if specified"));
     } else if !message_expression.is_empty() {
         let text = message_expression.str();
-        compiler.check(&message_expression, text, text, Uses::default(), &[Type::String], errors);
+        compiler.check(&message_expression, text, text, OptionalVariables::default(), &[Type::String], errors);
     }
     let message = validation.at(Validation::MESSAGE);
     if !message.is_empty() && is_blank(message) {
@@ -260,7 +260,7 @@ fn validate_mutation(mutation: FieldRef<Mutation>, compiler: &Compiler, errors: 
         if text.is_empty() {
             errors.push(expression.required(""));
         } else {
-            let uses = Uses { patch_types: true, ..AUTHORIZED };
+            let uses = OptionalVariables { patch_types: true, ..AUTHORIZED };
             compiler.check(&expression, text, text, uses, &[result], errors);
         }
     } else {

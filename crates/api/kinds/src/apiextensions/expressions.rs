@@ -8,8 +8,8 @@ use binnacle_cel::Version;
 use binnacle_fields::FieldRef;
 use binnacle_fields::apiextensions::v1::{JSONSchemaProps as Props, ValidationRule as Rule};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, Location};
-use binnacle_structural::rules::{Compiled, TypeSource, compile};
-use binnacle_structural::{Additional, SchemaType, Size, Structural};
+use binnacle_structural::rules::{CompiledRule, TypeSource, compile};
+use binnacle_structural::{AdditionalProperties, SchemaType, Size, Structural};
 
 use super::definition::Definition;
 use super::open_api::{self, SchemaPosition};
@@ -209,7 +209,7 @@ impl Walk<'_, '_> {
 
     fn rule(
         &mut self,
-        compiled: &Compiled,
+        compiled: &CompiledRule,
         rule: FieldRef<Rule>,
         cost: u64,
         uncorrelatable: Option<FieldRef<'_, '_, Props>>,
@@ -272,7 +272,7 @@ impl Walk<'_, '_> {
 fn max_elements(node: &Structural) -> Option<u64> {
     let values = node.values.as_deref();
     let max = match node.kind {
-        Some(SchemaType::Object) if matches!(node.additional, Additional::Unset) => return Some(1),
+        Some(SchemaType::Object) if matches!(node.additional, AdditionalProperties::Unset) => return Some(1),
         Some(SchemaType::Object) => values?.size(Size::MaxProperties)?,
         Some(SchemaType::Array) => values?.size(Size::MaxItems)?,
         _ => return Some(1),

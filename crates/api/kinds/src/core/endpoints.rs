@@ -5,7 +5,7 @@ use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
-use binnacle_validation::ip::Legacy;
+use binnacle_validation::ip::LegacyIpRules;
 use binnacle_validation::{checks, endpoint, ip, ports};
 
 use crate::{MetadataChecks, Strategy, StrategyContext};
@@ -28,7 +28,7 @@ impl Strategy for Endpoints {
 
     fn validate(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let legacy = Legacy::of(ctx.features);
+        let legacy = LegacyIpRules::of(ctx.features);
         for subset in errors.while_room(FieldRef::root(object).at(v1::Endpoints::SUBSETS).items()) {
             subset_rules(subset, &legacy, &mut errors);
         }
@@ -62,7 +62,7 @@ impl Strategy for Endpoints {
     }
 }
 
-fn subset_rules(subset: FieldRef<Subset>, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
+fn subset_rules(subset: FieldRef<Subset>, legacy: &LegacyIpRules<'_>, errors: &mut FieldErrors) {
     let lists = [Subset::ADDRESSES, Subset::NOT_READY_ADDRESSES];
     if lists.iter().all(|list| subset.at(*list).is_empty()) {
         errors.push(subset.required("must specify `addresses` or `notReadyAddresses`"));
@@ -78,7 +78,7 @@ fn subset_rules(subset: FieldRef<Subset>, legacy: &Legacy<'_>, errors: &mut Fiel
     }
 }
 
-fn address_rules(address: FieldRef<Address>, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
+fn address_rules(address: FieldRef<Address>, legacy: &LegacyIpRules<'_>, errors: &mut FieldErrors) {
     let (ip, host, node) = (address.at(Address::IP), address.at(Address::HOSTNAME), address.at(Address::NODE_NAME));
     ip::legacy_ip(&ip, ip.str(), legacy, errors);
     if !host.is_empty() {

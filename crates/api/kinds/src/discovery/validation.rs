@@ -7,7 +7,7 @@ use binnacle_fields::types::{List, Str};
 use binnacle_fields::{Field, FieldRef};
 use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_validation::checks::{self, invalid_for, one_of, required_one_of};
-use binnacle_validation::ip::Legacy;
+use binnacle_validation::ip::LegacyIpRules;
 use binnacle_validation::{domains, endpoint, ip, metadata, names};
 
 use crate::Features;
@@ -32,7 +32,7 @@ pub(super) fn slice(
     ports(slice.at(EndpointSlice::PORTS), &mut errors);
     let list = slice.at(EndpointSlice::ENDPOINTS);
     if !old.is_some_and(|old| semantically_equal(old.at(EndpointSlice::ENDPOINTS).get(), list.get())) {
-        endpoints(list, address_type.str(), &Legacy::of(features), &mut errors);
+        endpoints(list, address_type.str(), &LegacyIpRules::of(features), &mut errors);
     }
     errors
 }
@@ -63,7 +63,7 @@ fn ports(ports: FieldRef<List<EndpointPort>>, errors: &mut FieldErrors) {
     }
 }
 
-fn endpoints(list: FieldRef<List<Endpoint>>, address_type: &str, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
+fn endpoints(list: FieldRef<List<Endpoint>>, address_type: &str, legacy: &LegacyIpRules<'_>, errors: &mut FieldErrors) {
     if list.len() > ENDPOINTS_MAX {
         errors.push(list.too_many(ENDPOINTS_MAX));
         return;
@@ -73,7 +73,12 @@ fn endpoints(list: FieldRef<List<Endpoint>>, address_type: &str, legacy: &Legacy
     }
 }
 
-fn validate_endpoint(endpoint: FieldRef<Endpoint>, address_type: &str, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
+fn validate_endpoint(
+    endpoint: FieldRef<Endpoint>,
+    address_type: &str,
+    legacy: &LegacyIpRules<'_>,
+    errors: &mut FieldErrors,
+) {
     let addresses = endpoint.at(Endpoint::ADDRESSES);
     if addresses.is_empty() {
         errors.push(addresses.required("must contain at least 1 address"));
@@ -108,7 +113,7 @@ fn validate_address(
     address: FieldRef<Str>,
     list: FieldRef<List<Str>>,
     kind: &str,
-    legacy: &Legacy<'_>,
+    legacy: &LegacyIpRules<'_>,
     errors: &mut FieldErrors,
 ) {
     let (text, before) = (address.str(), errors.len());

@@ -11,7 +11,7 @@ use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::checks::{self, invalid_for};
-use binnacle_validation::ip::Legacy;
+use binnacle_validation::ip::LegacyIpRules;
 use binnacle_validation::{ip, names, ports};
 
 use crate::checks::path_segment;
@@ -70,7 +70,7 @@ impl Strategy for Ingress {
         let (balancer, old_balancer) = (status.at(Status::LOAD_BALANCER), old_status.at(Status::LOAD_BALANCER));
         let old_points = old_balancer.at(IngressLoadBalancerStatus::INGRESS);
         let known = old_points.items().map(|point| point.at(IngressLoadBalancerIngress::IP).str());
-        let legacy = Legacy::of(ctx.features).knowing(known);
+        let legacy = LegacyIpRules::of(ctx.features).allowing_existing(known);
         for point in errors.while_room(balancer.at(IngressLoadBalancerStatus::INGRESS).items()) {
             let address = point.at(IngressLoadBalancerIngress::IP);
             if !address.is_empty() {

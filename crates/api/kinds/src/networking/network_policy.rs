@@ -9,7 +9,7 @@ use binnacle_fields::{Field, FieldMut, FieldRef};
 use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 use binnacle_validation::checks::{invalid_for, one_of};
-use binnacle_validation::ip::Legacy;
+use binnacle_validation::ip::LegacyIpRules;
 use binnacle_validation::{ip, names, ports, selectors};
 
 use crate::prepare::{count_generation_exact, start_generation};
@@ -39,7 +39,10 @@ impl Strategy for NetworkPolicy {
     }
 
     fn validate(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        spec_rules(FieldRef::root(object), &Leniency { any_label_value: false, ranges: Legacy::of(ctx.features) })
+        spec_rules(
+            FieldRef::root(object),
+            &Leniency { any_label_value: false, ranges: LegacyIpRules::of(ctx.features) },
+        )
     }
 
     fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
@@ -50,7 +53,7 @@ impl Strategy for NetworkPolicy {
             ranges.push(block.at(IPBlock::CIDR).str());
             ranges.extend(block.at(IPBlock::EXCEPT).strs());
         });
-        let ranges = Legacy::of(ctx.features).knowing(ranges);
+        let ranges = LegacyIpRules::of(ctx.features).allowing_existing(ranges);
         spec_rules(FieldRef::root(object), &Leniency { any_label_value, ranges })
     }
 
@@ -70,7 +73,7 @@ impl Strategy for NetworkPolicy {
 /// Invalid values of the old object, which an update may keep.
 struct Leniency<'a> {
     any_label_value: bool,
-    ranges: Legacy<'a>,
+    ranges: LegacyIpRules<'a>,
 }
 
 /// Sets the default directions of a policy: ingress, and egress if it has egress rules.
@@ -170,7 +173,7 @@ fn validate_peer(peer: FieldRef<Peer>, leniency: &Leniency<'_>, errors: &mut Fie
     }
 }
 
-fn validate_ip_block(block: FieldRef<IPBlock>, leniency: &Legacy<'_>, errors: &mut FieldErrors) {
+fn validate_ip_block(block: FieldRef<IPBlock>, leniency: &LegacyIpRules<'_>, errors: &mut FieldErrors) {
     let range = block.at(IPBlock::CIDR);
     if range.is_empty() {
         errors.push(range.required(""));

@@ -30,7 +30,7 @@ use binnacle_fields::types::{List, Str};
 use binnacle_fields::{Field, FieldRef};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Object;
-use binnacle_validation::ip::Legacy;
+use binnacle_validation::ip::LegacyIpRules;
 use binnacle_validation::metadata;
 use binnacle_validation::names::inclusive_range_error;
 use binnacle_validation::{checks, ip, names, tolerations};
@@ -100,7 +100,7 @@ pub(crate) fn spec(
     metadata::validate_labels(selector, e);
     security::of_pod(spec, options, e);
     scheduling::affinity(spec, options, e);
-    let legacy = Legacy::of(options.features);
+    let legacy = LegacyIpRules::of(options.features);
     dns_config(spec, &legacy, e);
     gates(spec, e);
     scheduling::topology_spread(spec.at(PodSpec::TOPOLOGY_SPREAD_CONSTRAINTS), options, e);
@@ -288,7 +288,7 @@ fn host_network(spec: FieldRef<PodSpec>, options: &PodValidationOptions<'_>, err
     }
 }
 
-fn dns_config(spec: FieldRef<PodSpec>, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
+fn dns_config(spec: FieldRef<PodSpec>, legacy: &LegacyIpRules<'_>, errors: &mut FieldErrors) {
     let config = spec.at(PodSpec::DNS_CONFIG);
     let (servers, searches) = (config.at(DnsConfig::NAMESERVERS), config.at(DnsConfig::SEARCHES));
     if spec.at(PodSpec::DNS_POLICY).str() == "None" {
@@ -339,7 +339,7 @@ fn hostname_override(spec: FieldRef<PodSpec>, errors: &mut FieldErrors) {
     checks::subdomain(&hostname, name, errors);
 }
 
-fn host_aliases(list: FieldRef<List<HostAlias>>, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
+fn host_aliases(list: FieldRef<List<HostAlias>>, legacy: &LegacyIpRules<'_>, errors: &mut FieldErrors) {
     for alias in errors.while_room(list.items()) {
         let ip = alias.at(HostAlias::IP);
         ip::legacy_ip(&ip, ip.str(), legacy, errors);

@@ -36,7 +36,12 @@ impl EventHandler for GraphHandler {
 
 /// Starts the informers of the graph at the first request of a node; they end with the shutdown signal. Resources that
 /// are not served (`--runtime-config`) are omitted.
-pub fn follow_nodes(graph: &Arc<NodeGraph>, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
+pub fn start_node_graph_informers(
+    graph: &Arc<NodeGraph>,
+    resources: &Catalog,
+    tasks: &mut JoinSet<()>,
+    shutdown: &Shutdown,
+) {
     for kind in GraphKind::ALL {
         let (group, version, plural) = kind.resource();
         let Some(resource) = resources.find(group, version, plural) else {
@@ -47,7 +52,7 @@ pub fn follow_nodes(graph: &Arc<NodeGraph>, resources: &Catalog, tasks: &mut Joi
         let (graph, shutdown) = (graph.clone(), shutdown.clone());
         tasks.spawn(async move {
             tokio::select! {
-                () = graph.wanted() => {}
+                () = graph.requested() => {}
                 () = shutdown.fired() => return,
             }
             let read = graph.clone();

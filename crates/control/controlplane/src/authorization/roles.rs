@@ -15,7 +15,7 @@ use binnacle_controllers::{EventHandler, Informer};
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// The informers that keep an index of roles and bindings up to date.
-pub struct RolesFeed {
+pub struct RbacInformers {
     index: Arc<RbacIndex>,
     resources: Catalog,
     /// Weak: the tasks own the informers. Informers hold resources, and these hold the authorizer.
@@ -41,8 +41,8 @@ impl EventHandler for RbacHandler {
     }
 }
 
-impl RolesFeed {
-    /// Creates the index; [`RolesFeed::start`] starts the informers.
+impl RbacInformers {
+    /// Creates the index; [`RbacInformers::start`] starts the informers.
     pub fn new(resources: Catalog) -> Arc<Self> {
         Arc::new(Self { index: Arc::default(), resources, informers: OnceLock::new() })
     }

@@ -63,7 +63,7 @@ struct ConfigConsumer {
 }
 
 /// Starts the informers of both kinds; they end with the shutdown signal. Fails if a resource is not served.
-pub fn follow_flow_control(
+pub fn start_flow_control_informers(
     control: &Arc<FlowControl>,
     resources: &Catalog,
     tasks: &mut JoinSet<()>,

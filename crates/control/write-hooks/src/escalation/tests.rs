@@ -10,7 +10,7 @@ use binnacle_request::{CreatePermit, ShutdownTrigger, User};
 use binnacle_schema::{Value, value};
 use tokio::task::JoinSet;
 
-use super::{RolesFeed, escalation_hooks};
+use super::{RbacInformers, escalation_hooks};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -25,7 +25,7 @@ impl Fixture {
     async fn new(held: Value) -> Self {
         let feed = OnceLock::new();
         let resources = binnacle_test_cluster::resources_with(|set| {
-            let feed = feed.get_or_init(|| RolesFeed::new(set.clone()));
+            let feed = feed.get_or_init(|| RbacInformers::new(set.clone()));
             let known: Vec<Box<dyn Authorizer>> =
                 vec![Box::new(PrivilegedGroups::masters()), Box::new(Rbac::new(feed.index().clone()))];
             let authorizer: Arc<dyn Authorizer> = Arc::new(Union::new(known));
@@ -59,7 +59,7 @@ impl Fixture {
             Ok(object.into())
         };
         let namespace = if plural.starts_with("cluster") { "" } else { "n" };
-        let context = Context::new(alice(), namespace.into(), false).named(name.into());
+        let context = Context::new(alice(), namespace.into(), false).with_name(name.into());
         resource.update(&context, name, &UpdateOptions::default(), &mut apply).await.map(drop)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use binnacle_discovery::{Discovery, merge_peers};
-use binnacle_scheme::{Resources, Served, ServedVersion};
+use binnacle_scheme::{Resources, ServedResources, ServedVersion};
 
 use crate::aggregator::Inner;
 use crate::aggregator::peers::Peers;
@@ -12,7 +12,7 @@ use crate::aggregator::peers::Peers;
 /// The discovery documents of one generation.
 pub(crate) struct MergedDiscovery {
     /// This server's own resources.
-    own: Arc<Served>,
+    own: Arc<ServedResources>,
     /// The generations of remote resources: of those of APIServices, and of those of peers.
     generation: [u64; 2],
     discovery: Arc<Discovery>,
@@ -20,7 +20,7 @@ pub(crate) struct MergedDiscovery {
 
 impl Inner {
     /// Returns the generations of remote resources, and this server's own resources.
-    fn sources(&self) -> ([u64; 2], Arc<Served>) {
+    fn sources(&self) -> ([u64; 2], Arc<ServedResources>) {
         let generation = [self.generation.load(Ordering::Acquire), self.peers.get().map_or(0, Peers::generation)];
         (generation, self.catalog.snapshot().served().clone())
     }
@@ -63,7 +63,7 @@ impl Inner {
             let all = merge_peers(peers.name(), discovery.discovered(), &peers.groups());
             discovery = discovery.with_peers(all);
         }
-        let discovery = Arc::new(discovery.counted(self.discovery_metrics.clone()));
+        let discovery = Arc::new(discovery.with_metrics(self.discovery_metrics.clone()));
         self.merged.store(Some(Arc::new(MergedDiscovery { own, generation, discovery: discovery.clone() })));
         discovery
     }

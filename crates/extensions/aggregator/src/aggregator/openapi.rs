@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use binnacle_meta::Text;
-use binnacle_openapi::{Made, Others, converted, keep_paths};
+use binnacle_openapi::{ConvertedDocument, RemoteDocuments, convert_to_v3, keep_paths};
 use binnacle_request::User;
 use binnacle_schema::Limits;
-use binnacle_scheme::Served;
+use binnacle_scheme::ServedResources;
 use binnacle_work::{WorkLimits, limited};
 use bytes::Bytes;
 use http::header::ETAG;
@@ -52,7 +52,7 @@ struct Spec {
     /// The names and URLs of the documents of version 3.
     index: BTreeMap<String, String>,
     /// The document of version 3, converted from the document of version 2, if there is no index.
-    built: Option<(String, Arc<Made>)>,
+    built: Option<(String, Arc<ConvertedDocument>)>,
     v2: Option<Arc<Value>>,
     v2_etag: String,
 }
@@ -60,13 +60,13 @@ struct Spec {
 /// All documents, in the form that requests read.
 #[derive(Default)]
 struct PublishedSpecs {
-    others: Arc<Others>,
+    others: Arc<RemoteDocuments>,
     /// The APIServices by the names of their servers' documents of version 3.
     owners: HashMap<String, Text>,
 }
 
 impl Specs {
-    pub(crate) fn others(&self) -> Arc<Others> {
+    pub(crate) fn others(&self) -> Arc<RemoteDocuments> {
         self.published.load().others.clone()
     }
 
@@ -104,7 +104,7 @@ impl Specs {
 
     fn publish(&self, by_name: &BTreeMap<Text, Spec>) {
         let mut published = PublishedSpecs::default();
-        let mut others = Others::default();
+        let mut others = RemoteDocuments::default();
         for (name, spec) in by_name {
             for (document, url) in &spec.index {
                 others.index.entry(document.clone()).or_insert_with(|| url.clone());
@@ -186,7 +186,7 @@ pub(crate) async fn poll(inner: Weak<Inner>, name: Text, changed: Arc<Notify>) {
     }
 }
 
-async fn read(specs: &Specs, own: &Served, remote: &Remote) -> Result<Spec, String> {
+async fn read(specs: &Specs, own: &ServedResources, remote: &Remote) -> Result<Spec, String> {
     let user = User::new("system:aggregator", &[]);
     let request = FetchRequest {
         path: V3,
@@ -240,7 +240,7 @@ async fn read(specs: &Specs, own: &Served, remote: &Remote) -> Result<Spec, Stri
     let name = format!("apis/{}/{}", remote.group, remote.version);
     spec.built = match spec.v2.clone().filter(|_| has_no_index) {
         Some(v2) => {
-            let build = move || limited(CONVERSION, || Made::new(&converted(&v2)));
+            let build = move || limited(CONVERSION, || ConvertedDocument::new(&convert_to_v3(&v2)));
             let built = tokio::task::spawn_blocking(build).await.map_err(|error| error.to_string())?;
             Some((name, Arc::new(built.map_err(|exceeded| exceeded.to_string())?)))
         }
@@ -297,7 +297,11 @@ fn parse_index(body: &[u8]) -> Result<BTreeMap<String, String>, String> {
 
 /// Returns the documents of the APIService's group: for its version, and for versions that this server does not serve
 /// itself.
-fn select_documents(mut index: BTreeMap<String, String>, own: &Served, remote: &Remote) -> BTreeMap<String, String> {
+fn select_documents(
+    mut index: BTreeMap<String, String>,
+    own: &ServedResources,
+    remote: &Remote,
+) -> BTreeMap<String, String> {
     let group = format!("apis/{}", remote.group);
     index.retain(|name, _| match name.strip_prefix(&group) {
         Some("") => own.group(&remote.group).is_none(),

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
-use binnacle_client::Way;
+use binnacle_client::ConnectionOptions;
 use binnacle_controllers::{EventHandler, Informer, PostStartHook};
 use binnacle_discovery::DiscoveredGroup;
 use binnacle_fields::FieldRef;
@@ -54,7 +54,7 @@ pub struct PeerOptions {
     /// `--peer-ca-file`: the file with the authorities of the peers' certificates.
     pub authorities: PathBuf,
     /// The route to the servers of the control plane.
-    pub way: Way,
+    pub connection: ConnectionOptions,
     pub metrics: PeerMetrics,
 }
 
@@ -95,7 +95,7 @@ struct PeerResources {
 impl Peers {
     /// Creates the peers; fails with the reason if the file of the authorities cannot be used.
     pub fn new(options: PeerOptions) -> Result<Self, String> {
-        let trust = Trust::new(options.authorities, Some(options.identity.clone()), options.way)?;
+        let trust = Trust::new(options.authorities, Some(options.identity.clone()), options.connection)?;
         let peers = Self(Arc::new(Inner {
             name: options.name,
             catalog: options.catalog,
@@ -117,7 +117,7 @@ impl Peers {
 
     /// Watches the peers until the shutdown signal. The returned hooks complete when requests can be forwarded, and
     /// when every peer has been queried once.
-    pub fn follow(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) -> Result<Vec<PostStartHook>, Status> {
+    pub fn start(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) -> Result<Vec<PostStartHook>, Status> {
         let catalog = &self.0.catalog;
         let leases = catalog.require("coordination.k8s.io", "v1", "leases")?;
         let selector = LabelSelector::parse(IDENTITY_LEASES).map_err(|error| Status::internal(error.to_string()))?;

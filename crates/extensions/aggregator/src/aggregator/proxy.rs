@@ -5,7 +5,7 @@ use std::time::Duration;
 use binnacle_endpoints::failure_response;
 use binnacle_meta::Status;
 use binnacle_proxy::{Relay, relay};
-use binnacle_request::{Body, Preferences, Request, RequestInfo, Response, served_elsewhere};
+use binnacle_request::{Body, Preferences, Request, RequestInfo, Response, served_remotely};
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 
@@ -80,7 +80,7 @@ impl Inner {
 /// # Errors
 /// Returns the response to a caller that already has too many requests at other servers.
 pub(crate) fn release_seat(request: &Request) -> Result<(), Box<Response>> {
-    served_elsewhere(&request.info).map_err(|error| {
+    served_remotely(&request.info).map_err(|error| {
         let preferences = Preferences::of(&request.headers, &request.query);
         Box::new(failure_response(&Status::from(error), &preferences))
     })

@@ -3,7 +3,7 @@
 use binnacle_fields::FieldRef;
 use binnacle_fields::apiregistration::v1::APIService;
 use binnacle_fields::meta::v1::ObjectMeta;
-use binnacle_metrics::{Registry, families, keep};
+use binnacle_metrics::{Registry, families, register_family};
 use binnacle_schema::Value;
 use prometheus::{IntCounterVec, IntGaugeVec};
 
@@ -30,7 +30,7 @@ impl AvailabilityMetrics {
         let families = Families::build()?;
         // Survives a reset of the metrics, as in kube-apiserver, which computes it at each scrape.
         registry.register(families.unavailable.clone())?;
-        keep(registry, families.became_unavailable.clone())?;
+        register_family(registry, families.became_unavailable.clone())?;
         Ok(Self(families))
     }
 

@@ -11,7 +11,7 @@ use binnacle_fields::FieldRef;
 use binnacle_fields::apiextensions::v1::{ServiceReference, WebhookClientConfig, WebhookConversion};
 use binnacle_meta::{FieldErrors, FieldPath, GroupVersion, Text, aggregate, go_quote};
 use binnacle_schema::{Limits, Object, TooManyElements, Value, json, value};
-use binnacle_scheme::{Converted, Converter, ReadFailure, within_object_limits};
+use binnacle_scheme::{ConversionFuture, Converter, ReadFailure, within_object_limits};
 use binnacle_validation::metadata;
 use binnacle_webhook::{Answer, Client, ReviewKind, Service, ServiceResolver, Target, WebhookError};
 use bytes::Bytes;
@@ -81,7 +81,7 @@ impl ConversionWebhook {
             port: service_port(service),
         });
         let mut target = target.at(service, &self.resolver);
-        if !target.is_itself() {
+        if !target.is_loopback() {
             target.trust(config.at(WebhookClientConfig::CA_BUNDLE).str()).map_err(|error| error.to_string())?;
         }
         Client::new(target, TIMEOUT).map_err(|error| error.to_string())
@@ -198,7 +198,7 @@ impl ConversionWebhook {
 }
 
 impl Converter for ConversionWebhook {
-    fn convert(&self, objects: Vec<Value>, api_version: &str) -> Converted<'_> {
+    fn convert(&self, objects: Vec<Value>, api_version: &str) -> ConversionFuture<'_> {
         let desired = Text::from(api_version);
         Box::pin(async move {
             let Some(first) = objects.first() else { return Ok(objects) };

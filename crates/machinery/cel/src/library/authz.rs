@@ -25,11 +25,11 @@ pub struct Check {
     /// Namespace and name of a service account that replaces the user of the request.
     pub service_account: Option<(String, String)>,
     pub verb: String,
-    pub of: CheckOf,
+    pub of: CheckTarget,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CheckOf {
+pub enum CheckTarget {
     Path(String),
     Resource(ResourceCheck),
 }
@@ -290,10 +290,10 @@ fn refined<'a>(args: &[Val<'a>], set: fn(&mut ResourceCheck, String)) -> Result<
 fn check<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
     let verb = text(args, 1)?.to_owned();
     let (subject, of) = match args[0].as_opaque::<PathCheckVal>() {
-        Some(of) => (&of.subject, CheckOf::Path(of.path.clone())),
+        Some(of) => (&of.subject, CheckTarget::Path(of.path.clone())),
         None => {
             let of = target::<ResourceCheckVal>(args)?;
-            (&of.subject, CheckOf::Resource(of.resource.clone()))
+            (&of.subject, CheckTarget::Resource(of.resource.clone()))
         }
     };
     let check = Check { service_account: subject.service_account.clone(), verb, of };

@@ -1,7 +1,7 @@
 //! The instructions that are reached without a character.
 
 use binnacle_validation::go_regexp::Look;
-use binnacle_work::{Exceeded, allocate, charge};
+use binnacle_work::{BudgetError, allocate, charge};
 
 use super::program::{Inst, Program};
 
@@ -50,7 +50,7 @@ pub(super) struct Closure {
 }
 
 impl Closure {
-    pub(super) fn new(insts: usize) -> Result<Self, Exceeded> {
+    pub(super) fn new(insts: usize) -> Result<Self, BudgetError> {
         allocate(insts * 4 * size_of::<u32>())?;
         Ok(Self { positions: vec![0; insts].into(), visited: Vec::new(), reached: Vec::new(), stack: Vec::new() })
     }
@@ -71,7 +71,7 @@ impl Closure {
         pc: u32,
         before: PrecedingChar,
         after: Option<char>,
-    ) -> Result<(), Exceeded> {
+    ) -> Result<(), BudgetError> {
         self.stack.push(pc);
         while let Some(pc) = self.stack.pop() {
             charge(1)?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use binnacle_validation::go_regexp::{Look, Node, Tree, UNLIMITED, parse};
-use binnacle_work::{Exceeded, allocate, charge};
+use binnacle_work::{BudgetError, allocate, charge};
 
 use super::sets::CharSet;
 use crate::error::Error;
@@ -146,8 +146,8 @@ impl<'t> Compiler<'t> {
     fn set(
         &mut self,
         key: (&'t str, Option<char>, bool),
-        build: impl FnOnce(&'t Tree<'t>) -> Result<Arc<CharSet>, Exceeded>,
-    ) -> Result<u32, Exceeded> {
+        build: impl FnOnce(&'t Tree<'t>) -> Result<Arc<CharSet>, BudgetError>,
+    ) -> Result<u32, BudgetError> {
         if let Some(set_ids) = self.set_ids.get(&key) {
             return Ok(*set_ids);
         }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use binnacle_work::{Exceeded, charge};
+use binnacle_work::{BudgetError, charge};
 
 use super::closure::{Closure, PrecedingChar};
 use super::program::{Inst, Program};
@@ -17,13 +17,13 @@ pub(super) struct Search<'p> {
 }
 
 impl<'p> Search<'p> {
-    pub(super) fn new(program: &'p Program) -> Result<Self, Exceeded> {
+    pub(super) fn new(program: &'p Program) -> Result<Self, BudgetError> {
         let closure = Closure::new(program.insts.len())?;
         Ok(Self { program, closure, threads: Vec::new(), reached: Vec::new() })
     }
 
     /// Returns the first match that begins at an offset or after it.
-    pub(super) fn find(&mut self, text: &str, from: usize) -> Result<Option<Range<usize>>, Exceeded> {
+    pub(super) fn find(&mut self, text: &str, from: usize) -> Result<Option<Range<usize>>, BudgetError> {
         let program = self.program;
         let mut found: Option<Range<usize>> = None;
         let mut before =
@@ -61,7 +61,7 @@ impl<'p> Search<'p> {
     }
 
     /// Adds the instructions that the threads reach to `reached`.
-    fn advance_threads(&mut self, before: PrecedingChar, after: Option<char>) -> Result<(), Exceeded> {
+    fn advance_threads(&mut self, before: PrecedingChar, after: Option<char>) -> Result<(), BudgetError> {
         charge(4)?;
         self.closure.clear();
         self.reached.clear();
@@ -74,7 +74,7 @@ impl<'p> Search<'p> {
     }
 
     /// Returns at most `count` matches that do not overlap, as Go's `FindAll`.
-    pub(super) fn find_all<'t>(&mut self, text: &'t str, count: usize) -> Result<Vec<&'t str>, Exceeded> {
+    pub(super) fn find_all<'t>(&mut self, text: &'t str, count: usize) -> Result<Vec<&'t str>, BudgetError> {
         let mut all = Vec::new();
         let (mut at, mut last_end) = (0, None);
         while all.len() < count && at <= text.len() {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use binnacle_validation::go_regexp::{Class, ClassItem, NamedSet};
-use binnacle_work::{Exceeded, allocate, charge};
+use binnacle_work::{BudgetError, allocate, charge};
 use regex_syntax::hir::{ClassUnicode, ClassUnicodeRange, HirKind};
 
 /// A set of characters.
@@ -40,7 +40,7 @@ impl CharSet {
     }
 
     /// Returns the characters of a class. Sets with a name are shared.
-    pub(super) fn of_class(class: &Class<'_>, items: &[ClassItem<'_>]) -> Result<Arc<Self>, Exceeded> {
+    pub(super) fn of_class(class: &Class<'_>, items: &[ClassItem<'_>]) -> Result<Arc<Self>, BudgetError> {
         if let [ClassItem::Named { set, negated }] = items
             && !class.fold
         {
@@ -61,7 +61,7 @@ impl CharSet {
     }
 
     /// Returns a character and all that differ only in case.
-    pub(super) fn of_char(c: char) -> Result<Arc<Self>, Exceeded> {
+    pub(super) fn of_char(c: char) -> Result<Arc<Self>, BudgetError> {
         charge(STEPS_PER_FOLDED_RANGE)?;
         let mut set = ClassUnicode::new([ClassUnicodeRange::new(c, c)]);
         set.case_fold_simple();
@@ -82,7 +82,7 @@ impl From<ClassUnicode> for CharSet {
 }
 
 /// Returns the characters of an item of a class.
-fn item_chars(item: ClassItem<'_>, fold: bool) -> Result<ClassUnicode, Exceeded> {
+fn item_chars(item: ClassItem<'_>, fold: bool) -> Result<ClassUnicode, BudgetError> {
     let (mut set, negated) = match item {
         ClassItem::Range(low, high) => (range(low, high), false),
         ClassItem::Named { set, negated } => {
@@ -114,7 +114,7 @@ fn range(low: u32, high: u32) -> ClassUnicode {
 type ClassCache = HashMap<(String, bool), Arc<CharSet>>;
 
 /// Returns a set with a name. There are few hundred, so they are kept.
-fn named_set(set: NamedSet<'_>, negated: bool) -> Result<Arc<CharSet>, Exceeded> {
+fn named_set(set: NamedSet<'_>, negated: bool) -> Result<Arc<CharSet>, BudgetError> {
     static CLASSES: LazyLock<Mutex<ClassCache>> = LazyLock::new(Mutex::default);
     let pattern = match set {
         NamedSet::Perl(b'd') => "[0-9]".to_owned(),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use binnacle_work::{Exceeded, charge};
+use binnacle_work::{BudgetError, charge};
 
 use super::closure::{Closure, PrecedingChar};
 use super::program::{Inst, Program};
@@ -41,7 +41,7 @@ const STRIDE: u32 = 64;
 const STEPS_PER_STRIDE: u64 = 16;
 
 impl States {
-    pub(super) fn new(program: &Program) -> Result<Self, Exceeded> {
+    pub(super) fn new(program: &Program) -> Result<Self, BudgetError> {
         let (columns, width) = columns(program)?;
         let mut states = Self {
             columns,
@@ -59,7 +59,7 @@ impl States {
     }
 
     /// Returns true if a part of the text matches.
-    pub(super) fn is_match(&mut self, program: &Program, text: &str) -> Result<bool, Exceeded> {
+    pub(super) fn is_match(&mut self, program: &Program, text: &str) -> Result<bool, BudgetError> {
         // The first state is the first one again after all were forgotten.
         let mut state = self.number(&[0, PrecedingChar::Nothing as u32])?;
         let mut stride = 0;
@@ -86,7 +86,7 @@ impl States {
 
     /// Computes the next state after a character, or at the end of the text.
     #[cold]
-    fn transition(&mut self, program: &Program, state: u32, c: Option<char>) -> Result<u32, Exceeded> {
+    fn transition(&mut self, program: &Program, state: u32, c: Option<char>) -> Result<u32, BudgetError> {
         let key = self.keys[state as usize].clone();
         let (before, insts) = key.split_last().expect("keys end with the kind of a character");
         self.closure.clear();
@@ -124,7 +124,7 @@ impl States {
     }
 
     /// Notes a transition to a state.
-    fn insert_transition(&mut self, state: u32, c: char, next: Vec<u32>, key: &[u32]) -> Result<u32, Exceeded> {
+    fn insert_transition(&mut self, state: u32, c: char, next: Vec<u32>, key: &[u32]) -> Result<u32, BudgetError> {
         let mut from = state;
         if self.bytes > MAX_STATES {
             self.keys.clear();
@@ -156,7 +156,7 @@ impl States {
     }
 
     /// Returns the number of a state.
-    fn number(&mut self, key: &[u32]) -> Result<u32, Exceeded> {
+    fn number(&mut self, key: &[u32]) -> Result<u32, BudgetError> {
         if let Some(known) = self.numbers.get(key) {
             return Ok(*known);
         }
@@ -183,7 +183,7 @@ const OTHER: usize = 32;
 
 /// Returns a column for each ASCII character, such that a program does not tell the characters of a column apart, and
 /// the number of columns with that for the end.
-fn columns(program: &Program) -> Result<([u8; 128], usize), Exceeded> {
+fn columns(program: &Program) -> Result<([u8; 128], usize), BudgetError> {
     let mut columns = [0_u8; 128];
     let mut width = 1;
     let mut split = |holds: &dyn Fn(char) -> bool| {

@@ -135,7 +135,7 @@ fn drops_states_over_the_memory_limit() {
     // Each character makes a state of some twenty instructions.
     assert!((10_000_000..100_000_000).contains(&budget.steps()), "{}", budget.steps());
     let few = WorkBudget::new(WorkLimits { steps: 100_000, memory: 1 << 20 });
-    assert_eq!(few.enter(|| regex.is_match(&text)), Err(Exceeded::Steps(100_000)));
+    assert_eq!(few.enter(|| regex.is_match(&text)), Err(BudgetError::Steps(100_000)));
     assert!(few.steps() < 200_000);
 }
 

@@ -52,7 +52,7 @@ pub fn apply(request: &Apply<'_>, live: Option<&Value>, config: &Value) -> Resul
         let before = Update { manager: BEFORE_FIRST_APPLY, ..*update };
         let failed = |why: String| ApplyError::Failed(format!("failed to create manager for existing fields: {why}"));
         validate::validate_live(update.message, live).map_err(|errors| {
-            failed(format!("failed to convert new object ({}) to smd typed: {errors}", described(live)))
+            failed(format!("failed to convert new object ({}) to smd typed: {errors}", describe(live)))
         })?;
         entries = track::updated(&before, entries, empty(), live, None).map_err(|error| failed(error.to_string()))?;
     }
@@ -60,11 +60,11 @@ pub fn apply(request: &Apply<'_>, live: Option<&Value>, config: &Value) -> Resul
         return Err(ApplyError::HasManagers);
     }
     validate::validate(shape, config).map_err(|errors| {
-        ApplyError::Failed(format!("failed to create typed patch object ({}): {errors}", described(config)))
+        ApplyError::Failed(format!("failed to create typed patch object ({}): {errors}", describe(config)))
     })?;
     if let Some(live) = live {
         validate::validate_live(update.message, live).map_err(|errors| {
-            ApplyError::Failed(format!("failed to create typed live object ({}): {errors}", described(live)))
+            ApplyError::Failed(format!("failed to create typed live object ({}): {errors}", describe(live)))
         })?;
     }
     let merge = Applier { request, shape, live: live.unwrap_or_else(|| empty()), config };
@@ -106,7 +106,7 @@ fn has_managers(config: &Value) -> bool {
 }
 
 /// `namespace/name; group/version, Kind=kind`
-pub fn described(config: &Value) -> String {
+pub fn describe(config: &Value) -> String {
     let version = config.str_at(&["apiVersion"]);
     let kind = GroupVersion::parse(version).unwrap_or_else(|| GroupVersion::new("", version));
     let (namespace, name) = (config.str_at(&["metadata", "namespace"]), config.str_at(&["metadata", "name"]));

@@ -4,7 +4,7 @@ use binnacle_schema::{Object, Value};
 
 /// The result of a comparison, under kube-apiserver's names for the paths of its code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compared {
+pub enum TimestampComparison {
     /// The managers alone decided it.
     UnequalFast,
     /// The whole objects were compared.
@@ -16,15 +16,15 @@ pub enum Compared {
 /// Keeps the times of `live` in `metadata.managedFields` of `object` if nothing else differs, so that the write is
 /// recognized as unchanged. Both are in the same version. Used after admission, which may have reverted the changes of
 /// the request. Returns how far it had to compare.
-pub fn keep_unchanged_times(live: &Value, object: &mut Value) -> Compared {
+pub fn keep_unchanged_times(live: &Value, object: &mut Value) -> TimestampComparison {
     let before = live.list_at(&["metadata", "managedFields"]);
     let after = object.list_at(&["metadata", "managedFields"]);
     if before.len() != after.len() || before == after {
-        return Compared::UnequalFast;
+        return TimestampComparison::UnequalFast;
     }
     let pairs = || before.iter().zip(after);
     if !pairs().all(|(before, after)| equal_but(before, after, |name, _, _| name == "time")) {
-        return Compared::UnequalFast;
+        return TimestampComparison::UnequalFast;
     }
     let metadata = |name: &str, before: Option<&Value>, after: Option<&Value>| {
         name == "metadata"
@@ -32,12 +32,12 @@ pub fn keep_unchanged_times(live: &Value, object: &mut Value) -> Compared {
                 if equal_but(before, after, |name, _, _| name == "managedFields"))
     };
     if !equal_but(live, object, metadata) {
-        return Compared::UnequalSlow;
+        return TimestampComparison::UnequalSlow;
     }
     if let Some(list) = object.at_mut(&["metadata", "managedFields"]) {
         *list = Value::List(before.to_vec());
     }
-    Compared::Equal
+    TimestampComparison::Equal
 }
 
 /// Returns true if two objects are equal except for members that may differ by `passes`.
@@ -64,14 +64,14 @@ mod tests {
         };
         let live = object("old", "m", "1");
         for (written, outcome) in [
-            (object("new", "m", "1"), Compared::Equal),
-            (object("old", "m", "1"), Compared::UnequalFast),
-            (object("new", "m", "2"), Compared::UnequalSlow),
-            (object("new", "other", "1"), Compared::UnequalFast),
+            (object("new", "m", "1"), TimestampComparison::Equal),
+            (object("old", "m", "1"), TimestampComparison::UnequalFast),
+            (object("new", "m", "2"), TimestampComparison::UnequalSlow),
+            (object("new", "other", "1"), TimestampComparison::UnequalFast),
         ] {
             let mut got = written.clone();
             assert_eq!(keep_unchanged_times(&live, &mut got), outcome);
-            assert_eq!(got, if outcome == Compared::Equal { live.clone() } else { written });
+            assert_eq!(got, if outcome == TimestampComparison::Equal { live.clone() } else { written });
         }
     }
 }

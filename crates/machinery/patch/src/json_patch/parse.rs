@@ -1,7 +1,7 @@
 //! Parsing of JSON patches, with kube-apiserver's messages for invalid ones.
 
 use binnacle_meta::Status;
-use binnacle_schema::json::{self, WithAnyNumber};
+use binnacle_schema::json::{self, AnyNumberDocument};
 use binnacle_schema::{Finding, Findings, Limits, Object, Value};
 
 use super::{Operation, Patch};
@@ -35,7 +35,7 @@ pub fn parse_unvalidated(bytes: &[u8]) -> Result<Patch, Status> {
 fn read(bytes: &[u8], names: &GoNames, validates: bool) -> Result<Patch, Status> {
     let undecodable = |why: &str| Status::bad_request(format!("{}{why}", names.prefix));
     let read = json::parse_with_any_number(bytes, &Limits::default());
-    let WithAnyNumber { value: document, findings: duplicates, beyond, rewrites_numbers } =
+    let AnyNumberDocument { value: document, findings: duplicates, beyond, rewrites_numbers } =
         read.map_err(|error| undecodable(&error.to_string()))?;
     let items = match document {
         Value::List(items) => items,
@@ -78,7 +78,7 @@ fn read(bytes: &[u8], names: &GoNames, validates: bool) -> Result<Patch, Status>
     found.sort_by_key(|(at, _)| *at);
     let mut findings = Findings::default();
     findings.extend(found.into_iter().map(|(_, finding)| finding));
-    Ok(Patch { operations, findings, is_beyond: beyond.is_some(), rewrites_numbers })
+    Ok(Patch { operations, findings, exceeds_f64: beyond.is_some(), rewrites_numbers })
 }
 
 /// Returns the index of the operation of a parser's finding, whose text has the path `[7].op`.
@@ -88,18 +88,18 @@ fn operation_of(finding: &Finding) -> usize {
     index.and_then(|(index, _)| index.parse().ok()).unwrap_or(0)
 }
 
-/// Checks the members of an operation. `is_beyond` is true if the patch has a number that an `f64` cannot hold.
+/// Checks the members of an operation. `exceeds_f64` is true if the patch has a number that an `f64` cannot hold.
 fn check_members(
     at: usize,
     object: &Object,
-    is_beyond: bool,
+    exceeds_f64: bool,
     found: &mut Vec<(usize, Finding)>,
     wrong: &mut Option<String>,
 ) {
     for (name, value) in object.iter() {
         match name.as_str() {
             "value" => {
-                if let Some(number) = is_beyond.then(|| json::raw_number(value)).flatten() {
+                if let Some(number) = exceeds_f64.then(|| json::raw_number(value)).flatten() {
                     wrong.get_or_insert_with(|| {
                         format!(
                             "json: cannot unmarshal number {number} into Go struct field jsonPatchOp.value of type float64"

@@ -155,7 +155,7 @@ fn explains_failed_operations() {
         ("{}", "Unexpected kind: unknown"),
     ] {
         let patch = parse_unvalidated(format!("[{operation}]").as_bytes()).unwrap();
-        assert_eq!(patch.apply_or_say(tree(r#"{"a":1,"l":[1]}"#)).unwrap_err(), why);
+        assert_eq!(patch.apply_with_reason(tree(r#"{"a":1,"l":[1]}"#)).unwrap_err(), why);
     }
 }
 

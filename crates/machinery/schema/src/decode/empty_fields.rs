@@ -13,7 +13,7 @@ const MAX_EMPTY_FIELDS: usize = 256;
 
 /// The paths of a document's empty lists and maps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Empties(Vec<Empty>);
+pub struct EmptyFields(Vec<Empty>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Empty {
@@ -39,7 +39,7 @@ enum Mark {
 /// The maximum number of an item's values that are hashed, which bounds the cost of a mark.
 const MAX_HASHED: usize = 64;
 
-impl Empties {
+impl EmptyFields {
     /// Notes an empty value that is dropped.
     pub(super) fn note(&mut self, field: &Field, value: &Value, path: Option<&Path<'_>>) {
         let list = match value {
@@ -99,8 +99,8 @@ impl Empties {
     }
 
     /// Removes the lists and maps that are still empty.
-    pub fn withdraw(&self, object: &mut Value) {
-        self.0.iter().for_each(|empty| empty.withdraw(object));
+    pub fn remove(&self, object: &mut Value) {
+        self.0.iter().for_each(|empty| empty.remove(object));
     }
 }
 
@@ -138,7 +138,7 @@ impl Empty {
         Some((name, parent?.as_object_mut()?))
     }
 
-    fn withdraw(&self, object: &mut Value) {
+    fn remove(&self, object: &mut Value) {
         let Some((name, members)) = self.parent(object) else { return };
         let still_empty = match members.get(name) {
             Some(Value::List(items)) => items.is_empty(),
@@ -232,7 +232,7 @@ mod tests {
         for decoded in [json(text.as_bytes(), &message, &Limits::default()), from_value(tree, &message)] {
             let mut decoded = decoded.unwrap();
             assert_eq!(decoded.value, value!({"rules": [{"names": ["n"]}, {}]}));
-            decoded.empties.restore(&mut decoded.value);
+            decoded.empty_fields.restore(&mut decoded.value);
             let want = value!({"rules": [{"names": ["n"]}, {"names": [], "labels": {}}], "labels": {}});
             assert_eq!(decoded.value, want);
         }
@@ -275,11 +275,11 @@ mod tests {
         ] {
             let text = format!("{{\"items\": {sent}}}");
             let mut decoded = json(text.as_bytes(), &message, &Limits::default()).unwrap();
-            decoded.empties.mark_items(&decoded.value);
+            decoded.empty_fields.mark_items(&decoded.value);
             let mut object = value!({"items": (changed.clone())});
-            decoded.empties.restore(&mut object);
+            decoded.empty_fields.restore(&mut object);
             assert_eq!(object, value!({"items": want}), "{sent}");
-            decoded.empties.withdraw(&mut object);
+            decoded.empty_fields.remove(&mut object);
             assert_eq!(object, value!({"items": changed}), "{sent}");
         }
     }

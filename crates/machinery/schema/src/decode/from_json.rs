@@ -6,7 +6,7 @@ use binnacle_meta::Text;
 
 use super::build::{MapBuilder, SeenFields, Slots, finish_struct, is_kept};
 use super::scalar::{self, Scalar};
-use super::{DecodeError, DecodeProblems, Decoded, Empties};
+use super::{DecodeError, DecodeProblems, Decoded, EmptyFields};
 use crate::findings::{Finding, Findings};
 use crate::json::{self, Cursor, Malformed, Report, check_size, compacted, free_form, go_utf8, kind_of, read_error};
 use crate::limits::Budget;
@@ -22,7 +22,7 @@ pub fn json(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Decoded,
         cursor: Cursor::within(&text, Budget::new(limits)),
         problems: DecodeProblems::default(),
         findings: Findings::default(),
-        empties: Empties::default(),
+        empty_fields: EmptyFields::default(),
         lenient: 0,
         slots: Vec::with_capacity(32),
     };
@@ -31,14 +31,14 @@ pub fn json(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Decoded,
         .and_then(|value| decoder.cursor.end().map(|()| value))
         .map_err(|Malformed| DecodeError::Json(read_error(&decoder.cursor, bytes, limits)))?;
     decoder.problems.into_result()?;
-    Ok(Decoded { value, findings: decoder.findings, empties: decoder.empties })
+    Ok(Decoded { value, findings: decoder.findings, empty_fields: decoder.empty_fields })
 }
 
 struct Decoder<'a> {
     cursor: Cursor<'a>,
     problems: DecodeProblems,
     findings: Findings,
-    empties: Empties,
+    empty_fields: EmptyFields,
     /// Above zero inside types that use Go's ordinary decoder, which reports no findings.
     lenient: u32,
     slots: Slots,
@@ -145,7 +145,7 @@ impl<'a> Decoder<'a> {
         if is_kept(field, &value) {
             self.slots.push((index, value));
         } else {
-            self.empties.note(field, &value, path);
+            self.empty_fields.note(field, &value, path);
         }
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::build::{MapBuilder, Slots, finish_struct, is_kept};
 use super::scalar::{self, Scalar};
-use super::{DecodeError, DecodeProblems, Decoded, Empties};
+use super::{DecodeError, DecodeProblems, Decoded, EmptyFields};
 use crate::findings::{Finding, Findings};
 use crate::json;
 use crate::limits::{Budget, Limits};
@@ -41,7 +41,7 @@ fn decoded(tree: Value, message: &Message, mut decoder: Decoder) -> Result<Decod
     };
     decoder.budget.check()?;
     decoder.problems.into_result()?;
-    Ok(Decoded { value, findings: decoder.findings, empties: decoder.empties })
+    Ok(Decoded { value, findings: decoder.findings, empty_fields: decoder.empty_fields })
 }
 
 /// Checks a value on its own: the error is the reason why its type rejects it.
@@ -59,7 +59,7 @@ struct Decoder {
     budget: Budget,
     problems: DecodeProblems,
     findings: Findings,
-    empties: Empties,
+    empty_fields: EmptyFields,
     /// As in the JSON decoder.
     lenient: u32,
     /// True if paths of unknown fields have the keys of maps.
@@ -75,7 +75,7 @@ impl Decoder {
             budget: Budget::new(limits),
             problems: DecodeProblems::default(),
             findings: Findings::default(),
-            empties: Empties::default(),
+            empty_fields: EmptyFields::default(),
             lenient: 0,
             names_keys: true,
             slots: Vec::new(),
@@ -116,7 +116,7 @@ impl Decoder {
             if is_kept(field, &value) {
                 self.slots.push((index, value));
             } else {
-                self.empties.note(field, &value, Some(&here));
+                self.empty_fields.note(field, &value, Some(&here));
             }
         }
         finish_struct(message, &mut self.slots, base)
@@ -132,7 +132,7 @@ impl Decoder {
             },
             (mut value, Ty::RawExtension | Ty::Json) => {
                 // Go keeps its JSON text.
-                json::settle_numbers(&mut value);
+                json::normalize_numbers(&mut value);
                 value
             }
             (

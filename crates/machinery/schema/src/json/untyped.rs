@@ -60,7 +60,7 @@ pub fn parse_strict(bytes: &[u8], limits: &Limits) -> Result<(Value, Findings), 
 
 /// The results of [`parse_with_any_number`].
 #[derive(Debug)]
-pub struct WithAnyNumber {
+pub struct AnyNumberDocument {
     pub value: Value,
     pub findings: Findings,
     /// The first number that an `f64` cannot hold.
@@ -70,12 +70,12 @@ pub struct WithAnyNumber {
 }
 
 /// Reads a document like [`parse_strict`]. Numbers that an `f64` cannot hold become [`Value::Raw`].
-pub fn parse_with_any_number(bytes: &[u8], limits: &Limits) -> Result<WithAnyNumber, JsonError> {
+pub fn parse_with_any_number(bytes: &[u8], limits: &Limits) -> Result<AnyNumberDocument, JsonError> {
     let mut findings = Findings::default();
     let mut report = Report::new(Some(&mut findings));
     let value = read_any_number(bytes, limits, &mut Budget::new(limits), &mut report)?;
     let (beyond, rewrites_numbers) = (report.overflow, report.numbers == Numbers::HasRewritten);
-    Ok(WithAnyNumber { value, findings, beyond, rewrites_numbers })
+    Ok(AnyNumberDocument { value, findings, beyond, rewrites_numbers })
 }
 
 /// Reads a document like [`parse`], for a message that quotes it: numbers that would be written with another text become

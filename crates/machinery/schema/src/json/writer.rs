@@ -153,15 +153,15 @@ pub(crate) fn integer_of(n: f64) -> Option<i64> {
 }
 
 /// Replaces the numbers of a tree by those that reading its JSON text gives, at any depth.
-pub fn settle_numbers(value: &mut Value) {
+pub fn normalize_numbers(value: &mut Value) {
     match value {
         Value::Float(n) => {
             if let Some(integer_of) = integer_of(*n) {
                 *value = Value::Int(integer_of);
             }
         }
-        Value::Object(object) => object.iter_mut().for_each(|(_, member)| settle_numbers(member)),
-        Value::List(items) => items.iter_mut().for_each(settle_numbers),
+        Value::Object(object) => object.iter_mut().for_each(|(_, member)| normalize_numbers(member)),
+        Value::List(items) => items.iter_mut().for_each(normalize_numbers),
         _ => {}
     }
 }

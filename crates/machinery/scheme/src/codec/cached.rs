@@ -5,7 +5,7 @@
 //! reader is kept with the reason.
 
 use binnacle_schema::{Object, Value};
-use binnacle_work::{Exceeded, WorkLimits, charge, charge_bytes, limited};
+use binnacle_work::{BudgetError, WorkLimits, charge, charge_bytes, limited};
 use bytes::Bytes;
 
 /// The bytes by which an object may be larger when it is read than in the store: as many as the store takes for one.
@@ -64,7 +64,7 @@ pub fn too_large(why: &str, stored: &[u8]) -> Bytes {
 }
 
 /// Returns the reason why an object is too large to be read, if it is.
-pub fn why_too_large(cached: &[u8]) -> Option<&str> {
+pub fn too_large_reason(cached: &[u8]) -> Option<&str> {
     match CachedBytes::of(cached) {
         CachedBytes::TooLarge { why, .. } => Some(why),
         CachedBytes::Text(_) | CachedBytes::AsStored(_) => None,
@@ -108,13 +108,13 @@ pub fn within_object_limits<T>(work: impl FnOnce() -> Result<T, String>) -> Resu
     match limited(WorkLimits::OBJECT, work) {
         Ok(done) => done.map_err(ReadFailure::Invalid),
         Err(exceeded) => Err(match exceeded {
-            Exceeded::Steps(limit) => {
+            BudgetError::Steps(limit) => {
                 ReadFailure::TooLarge(format!("{NEEDS} work than the server does for one object: {limit} steps"))
             }
-            Exceeded::Memory(limit) => {
+            BudgetError::Memory(limit) => {
                 ReadFailure::TooLarge(format!("{NEEDS} memory than the server uses for one object: {limit} bytes"))
             }
-            Exceeded::Defaults(_) => ReadFailure::larger(),
+            BudgetError::Defaults(_) => ReadFailure::larger(),
             passing => ReadFailure::Invalid(passing.to_string()),
         }),
     }
@@ -207,8 +207,8 @@ mod tests {
             assert_eq!(CachedBytes::of(&cached), want);
             assert_eq!(CachedBytes::of(&cached).stored(), stored);
         }
-        assert_eq!(why_too_large(&too_large("why", stored)), Some("why"));
-        assert_eq!(why_too_large(stored), None);
+        assert_eq!(too_large_reason(&too_large("why", stored)), Some("why"));
+        assert_eq!(too_large_reason(stored), None);
     }
 
     #[test]

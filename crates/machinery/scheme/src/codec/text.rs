@@ -81,7 +81,7 @@ impl Codec for JsonText {
     }
 
     /// The defaults of this version are not set again: an object that is stored in another one has those of that.
-    fn read_kept(&self, kind: &StoredKind<'_>, cached: &[u8]) -> Result<Value, String> {
+    fn read_cached(&self, kind: &StoredKind<'_>, cached: &[u8]) -> Result<Value, String> {
         match CachedBytes::of(cached) {
             CachedBytes::Text(text) => sorted(text),
             CachedBytes::AsStored(_) | CachedBytes::TooLarge { .. } => self.read(kind, cached),

@@ -2,7 +2,7 @@ use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::{Field, Message, MessageRef, Ty, Value, value};
 use std::sync::Arc;
 
-use super::{Part, Reading, ResourceSchema};
+use super::{CoercionOptions, Part, ResourceSchema};
 use crate::defaults::{self, DefaultRules};
 use crate::{Interner, Structural};
 
@@ -39,20 +39,21 @@ fn decodes_prune_coerce_and_default_objects() {
         })
     };
     let mut read = object();
-    let unknown = resource.read(&mut read, Reading { tell_unknown: true, ..Reading::default() }).unwrap();
+    let unknown =
+        resource.read(&mut read, CoercionOptions { report_unknown: true, ..CoercionOptions::default() }).unwrap();
     assert_eq!(unknown, ["metadata.odd", "odd", "spec.z", "template.y", "template.metadata.odd"]);
     assert_eq!(
         read,
         value!({"metadata": {"name": "n"}, "spec": {"b": null}, "template": {"kind": "K", "metadata": {"name": "t"}}})
     );
     let mut bad = value!({"metadata": {"name": "n", "labels": [1i64]}, "template": {"kind": 1i64}});
-    let error = resource.read(&mut bad.clone(), Reading::default()).unwrap_err();
+    let error = resource.read(&mut bad.clone(), CoercionOptions::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "json: cannot unmarshal array into Go struct field ObjectMeta.labels of type map[string]string"
     );
     // Stored objects must be readable.
-    resource.read(&mut bad, Reading { from_store: true, ..Reading::default() }).unwrap();
+    resource.read(&mut bad, CoercionOptions { from_store: true, ..CoercionOptions::default() }).unwrap();
     assert_eq!(bad, value!({"metadata": {"name": "n", "generation": 1i64}, "template": {}}));
 }
 
@@ -67,7 +68,7 @@ fn validates_objects_and_updates() {
         "template": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
     }));
     let judge =
-        |new: &Value, old: Option<&Value>, part| texts(&resource.judge(new, old, part, FieldErrors::new()).errors);
+        |new: &Value, old: Option<&Value>, part| texts(&resource.validate(new, old, part, FieldErrors::new()).errors);
     assert_eq!(
         judge(
             &value!({"spec": {"n": "x"}, "template": {"kind": "a_b", "metadata": {"name": "a/b"}}}),

@@ -22,7 +22,7 @@ pub(super) struct Node {
     pub(super) schema: Arc<Structural>,
     /// The type of `self` in expressions. `None` without rules, or if the schema has rules but no type.
     pub(super) ty: Option<DeclType>,
-    pub(super) rules: Vec<(Rule, Compiled)>,
+    pub(super) rules: Vec<(Rule, CompiledRule)>,
     pub(super) items: Option<Box<Node>>,
     pub(super) additional: Option<Box<Node>>,
     /// Sorted by name.
@@ -31,7 +31,7 @@ pub(super) struct Node {
 
 /// A compiled rule.
 #[derive(Debug, Default)]
-pub struct Compiled {
+pub struct CompiledRule {
     /// `None` for an empty rule and for errors.
     pub program: Option<Program>,
     pub error: Option<String>,
@@ -97,7 +97,7 @@ impl Node {
 
 /// Compiles the rules of one schema, without those below. `version` returns the library version for an expression; its
 /// flag is true for message expressions.
-pub fn compile(schema: &Structural, ty: &DeclType, version: &dyn Fn(&str, bool) -> Version) -> Vec<Compiled> {
+pub fn compile(schema: &Structural, ty: &DeclType, version: &dyn Fn(&str, bool) -> Version) -> Vec<CompiledRule> {
     let begun = Instant::now();
     let mut environments = Environments { ty, cache: Vec::new() };
     let rules = schema.rules.iter().map(|rule| compile_rule(schema, rule, &mut environments, version)).collect();
@@ -132,13 +132,13 @@ fn compile_rule(
     rule: &Rule,
     environments: &mut Environments<'_>,
     version: &dyn Fn(&str, bool) -> Version,
-) -> Compiled {
-    let mut compiled = Compiled::default();
+) -> CompiledRule {
+    let mut compiled = CompiledRule::default();
     if rule.rule.trim().is_empty() {
         return compiled;
     }
     let optional_old = rule.optional_old_self == Some(true);
-    let fail = |error: String| Compiled { error: Some(error), ..Compiled::default() };
+    let fail = |error: String| CompiledRule { error: Some(error), ..CompiledRule::default() };
     let environment = environments.get(version(&rule.rule, false), optional_old);
     let ast = match environment.compile(&rule.rule) {
         Ok(ast) => ast,

@@ -6,7 +6,7 @@ use binnacle_cel::{Activation, DeclType, Error, PER_CALL_LIMIT, Val};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 
-use super::compile::{Compiled, MessageExpression, Node, OLD_SELF, Rules, SELF};
+use super::compile::{CompiledRule, MessageExpression, Node, OLD_SELF, Rules, SELF};
 use crate::correlation::{CorrelatedObject, MapList};
 use crate::error_value::error_value;
 use crate::metrics;
@@ -21,7 +21,7 @@ const MAX_MESSAGE: usize = 5 * 1024;
 
 /// The result of the rules for an object.
 #[derive(Debug, Default)]
-pub struct Judgement {
+pub struct Verdict {
     pub errors: FieldErrors,
     /// Errors that do not prevent a change, because the old object has them.
     pub warnings: Vec<String>,
@@ -39,7 +39,7 @@ impl Rules {
         change: Option<CorrelatedObject<'_>>,
         base: &FieldPath,
         budget: i64,
-        verdict: &mut Judgement,
+        verdict: &mut Verdict,
     ) -> i64 {
         let begun = Instant::now();
         let mut run = Evaluator { base, budget, verdict };
@@ -54,7 +54,7 @@ impl Rules {
 struct Evaluator<'r> {
     base: &'r FieldPath,
     budget: i64,
-    verdict: &'r mut Judgement,
+    verdict: &'r mut Verdict,
 }
 
 /// The budget is exceeded, or an evaluation was aborted: no further rules run.
@@ -205,7 +205,7 @@ impl Evaluator<'_> {
         &mut self,
         node: &Node,
         rule: &Rule,
-        compiled: &Compiled,
+        compiled: &CompiledRule,
         new: &Value,
         activation: &Activation<'_>,
         ratchet: Ratchet<'_>,

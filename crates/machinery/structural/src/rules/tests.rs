@@ -1,16 +1,16 @@
 use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::{Value, value};
 
-use super::{Judgement, RUNTIME_BUDGET, Rules};
+use super::{RUNTIME_BUDGET, Rules, Verdict};
 use crate::correlation::{ComparisonCache, CorrelatedObject};
 use crate::{Interner, Structural};
 
-fn evaluate(schema: Value, new: Value, old: Option<Value>) -> Judgement {
+fn evaluate(schema: Value, new: Value, old: Option<Value>) -> Verdict {
     let schema = Structural::parse(&schema, &Interner::new()).unwrap();
     let rules = Rules::new(&schema, true).unwrap();
     let cache = ComparisonCache::default();
     let change = old.as_ref().map(|old| CorrelatedObject::new(&new, old, &schema, &cache));
-    let mut verdict = Judgement::default();
+    let mut verdict = Verdict::default();
     rules.evaluate(&new, old.as_ref(), change, &FieldPath::root(), RUNTIME_BUDGET, &mut verdict);
     verdict
 }
@@ -287,7 +287,7 @@ fn stops_at_the_cost_budget() {
     )
     .unwrap();
     let rules = Rules::new(&schema, true).unwrap();
-    let mut verdict = Judgement::default();
+    let mut verdict = Verdict::default();
     let object = value!({"x": [1i64, 2i64, 3i64]});
     let left = rules.evaluate(&object, None, None, &FieldPath::root(), 3, &mut verdict);
     assert_eq!(left, -1);

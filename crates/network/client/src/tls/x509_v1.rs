@@ -15,7 +15,7 @@ use x509_parser::x509::{SubjectPublicKeyInfo, X509Version};
 
 /// Returns the key of a certificate of version 1; `None` for other versions.
 #[must_use]
-pub fn key_of_first_version(certificate: &CertificateDer<'_>) -> Option<SubjectPublicKeyInfoDer<'static>> {
+pub fn v1_public_key(certificate: &CertificateDer<'_>) -> Option<SubjectPublicKeyInfoDer<'static>> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     let key = parsed.public_key().raw.to_vec();
     (parsed.version() == X509Version::V1).then(|| SubjectPublicKeyInfoDer::from(key))
@@ -28,7 +28,7 @@ pub fn tls12_signature(
     signed: &DigitallySignedStruct,
     algorithms: &WebPkiSupportedAlgorithms,
 ) -> Result<HandshakeSignatureValid, Error> {
-    let Some(key) = key_of_first_version(certificate) else {
+    let Some(key) = v1_public_key(certificate) else {
         return verify_tls12_signature(message, certificate, signed, algorithms);
     };
     let offered = algorithms.mapping.iter().find(|(scheme, _)| *scheme == signed.scheme);
@@ -46,14 +46,14 @@ pub fn tls13_signature(
     signed: &DigitallySignedStruct,
     algorithms: &WebPkiSupportedAlgorithms,
 ) -> Result<HandshakeSignatureValid, Error> {
-    match key_of_first_version(certificate) {
+    match v1_public_key(certificate) {
         Some(key) => verify_tls13_signature_with_raw_key(message, &key, signed, algorithms),
         None => verify_tls13_signature(message, certificate, signed, algorithms),
     }
 }
 
 /// Verifies a certificate of version 1 that one of the authorities has signed directly. The error is in Go's words.
-pub fn verify_first_version(
+pub fn verify_v1_certificate(
     certificate: &CertificateDer<'_>,
     authorities: &[CertificateDer<'_>],
     now: SystemTime,
@@ -135,7 +135,7 @@ mod tests {
         let signer = signer.choose_scheme(&[rustls::SignatureScheme::ECDSA_NISTP256_SHA256]).unwrap();
         let signature = signer.sign(b"hello").unwrap();
         let certificate = CertificateDer::from_pem_slice(USER.as_bytes()).unwrap();
-        let key = key_of_first_version(&certificate).unwrap();
+        let key = v1_public_key(&certificate).unwrap();
         let algorithms = provider.signature_verification_algorithms;
         assert!(is_signed_by(algorithms.all, &key, b"hello", &signature));
         assert!(!is_signed_by(algorithms.all, &key, b"other", &signature));
@@ -146,7 +146,7 @@ mod tests {
     fn accepts_only_certificates_signed_by_an_authority() {
         let read = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
         let (authority, user) = (read(AUTHORITY), read(USER));
-        assert!(key_of_first_version(&user).is_some() && key_of_first_version(&authority).is_none());
+        assert!(v1_public_key(&user).is_some() && v1_public_key(&authority).is_none());
         let make = |is_authority: bool| {
             let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
             parameters.distinguished_name = rcgen::DistinguishedName::new();
@@ -168,7 +168,7 @@ mod tests {
             (&[], now, unknown),
             (&[authority], then, late),
         ] {
-            assert_eq!(verify_first_version(&user, authorities, at, &algorithms), want);
+            assert_eq!(verify_v1_certificate(&user, authorities, at, &algorithms), want);
         }
     }
 }

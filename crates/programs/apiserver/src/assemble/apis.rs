@@ -74,8 +74,8 @@ impl Apis {
         let surroundings = surroundings.map_err(not_registered)?;
         let own_address = Some(reachable(base.address));
         let services = ServiceAddresses::new(catalog.clone(), base.config.misc.service_routing, own_address)
-            .leaving_by(base.egress.clone())
-            .calling_itself(security.itself.clone());
+            .with_egress(base.egress.clone())
+            .with_own_identity(security.itself.clone());
         let services: Arc<dyn ServiceResolver> = Arc::new(services);
         let is_enabled = |plugin: &str| base.config.admission.enables(plugin);
         let webhooks = AdmissionWebhooks::new(&security.plugins, &is_enabled, &services, surroundings);
@@ -126,7 +126,7 @@ impl Apis {
             &access,
             base.address,
             &base.config,
-            security.outward.clone(),
+            security.outbound_clients.clone(),
             &signals.shutdown,
         )?;
         Ok(Self { security, signals, auditor, access, manifests, peers, built_in })

@@ -6,7 +6,7 @@ use std::time::Instant;
 use binnacle_aggregator::Peers;
 use binnacle_audit::Auditor;
 use binnacle_controllers::PostStartHook;
-use binnacle_controlplane::{ControlPlane, follow_policies};
+use binnacle_controlplane::{ControlPlane, start_policy_informers};
 use binnacle_egress::{Dialer, Network};
 use binnacle_flowcontrol::FlowControl;
 use binnacle_registry::Catalog;
@@ -135,7 +135,7 @@ fn follow_issuers(issuers: AcceptedIssuers, watch_tasks: &mut JoinSet<()>, shutd
     let (issuers, stopped) = (issuers.issuers, shutdown.clone());
     watch_tasks.spawn(supervise("authentication config", move || {
         let (issuers, file, stopped) = (issuers.clone(), file.clone(), stopped.clone());
-        async move { issuers.follow(&mut *file.lock().await, stopped).await }
+        async move { issuers.run(&mut *file.lock().await, stopped).await }
     }));
 }
 
@@ -148,9 +148,9 @@ fn start_informers(
     shutdown: &Shutdown,
 ) -> Result<Vec<PostStartHook>, StartFailure> {
     let aggregated_servers = policies::aggregated_servers(&access.aggregator);
-    follow_policies(&access.admission_policies.policies, catalog, &aggregated_servers, watch_tasks, shutdown);
+    start_policy_informers(&access.admission_policies.policies, catalog, &aggregated_servers, watch_tasks, shutdown);
     access.webhooks.follow(catalog, watch_tasks, shutdown);
-    let mut hooks = access.aggregator.follow(watch_tasks, shutdown).map_err(|_| StartFailure::NoRegistration)?;
+    let mut hooks = access.aggregator.start(watch_tasks, shutdown).map_err(|_| StartFailure::NoRegistration)?;
     if let Some(peers) = peers {
         hooks.extend(peers.follow(watch_tasks, shutdown).map_err(|_| StartFailure::NoRegistration)?);
     }

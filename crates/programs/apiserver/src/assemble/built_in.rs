@@ -16,7 +16,9 @@ use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
 use binnacle_builtin::Releases;
 use binnacle_controllers::{Controller, Manager, Queues};
-use binnacle_controlplane::{Config, ControlPlane, EndpointReconciler, RolesFeed, Trust, default_advertise_address};
+use binnacle_controlplane::{
+    Config, ControlPlane, EndpointReconciler, RbacInformers, Trust, default_advertise_address,
+};
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_endpoints::Api;
 use binnacle_meta::Text;
@@ -24,13 +26,13 @@ use binnacle_metrics::WorkQueues;
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{Catalog, Installer, Resource, StorageOptions};
 use binnacle_request::Shutdown;
-use binnacle_scheme::Served;
+use binnacle_scheme::ServedResources;
 use binnacle_services::{AllocatorMetrics, PortRange, ServiceConfig, service_controllers, service_hooks};
-use binnacle_subresources::{OutboundClients, Server as Unstored, TokenIssuer};
+use binnacle_subresources::{Dependencies, OutboundClients, TokenIssuer};
 use binnacle_validation::ip::Cidr;
 use binnacle_webhook::ServiceResolver;
 use binnacle_write_hooks::{
-    CertificateDurations, DeviceClaims, RequesterOfCertificates, SignersOfPodCertificates, escalation_hooks,
+    CertificateDurations, CertificateRequesterHooks, DeviceClaimHooks, PodCertificateSignerHooks, escalation_hooks,
     policy_hooks,
 };
 
@@ -48,7 +50,7 @@ const ENCODING_BUDGET: usize = 256 << 20;
 pub(super) struct Access {
     pub(super) authenticator: Arc<dyn Authenticator>,
     pub(super) authorizer: Arc<dyn Authorizer>,
-    pub(super) roles: Arc<RolesFeed>,
+    pub(super) roles: Arc<RbacInformers>,
     pub(super) token_issuer: TokenIssuer,
     /// The PEM text of the authorities whose client certificates are accepted.
     pub(super) trust: Trust,
@@ -82,7 +84,7 @@ pub(super) fn built_in(
     access: &Access,
     address: SocketAddr,
     config: &Settings,
-    outward: OutboundClients,
+    outbound_clients: OutboundClients,
     shutdown: &Shutdown,
 ) -> Result<BuiltIn, SettingsError> {
     let served = served_apis(config)?;
@@ -97,7 +99,7 @@ pub(super) fn built_in(
     plugins.retain(|plugin| config.admission.enables(plugin.name()));
     let chain = AdmissionChain::new(plugins, &access.admission_metrics)
         .expect("the plugins that are built have a place in the order");
-    let unstored = Unstored {
+    let dependencies = Dependencies {
         store: storage.store.clone(),
         resources: set.clone(),
         admission: Arc::new(chain),
@@ -105,10 +107,10 @@ pub(super) fn built_in(
         authorizer: access.authorizer.clone(),
         api_audiences: authentication::audiences(&config.authentication),
         token_issuer: access.token_issuer.clone(),
-        outward,
+        outbound_clients,
     };
     let installer =
-        Installer::new(storage, unstored.admission.clone(), hooks(&set, &own.services, access), ENCODING_BUDGET);
+        Installer::new(storage, dependencies.admission.clone(), hooks(&set, &own.services, access), ENCODING_BUDGET);
     let resources = binnacle_builtin::install(&set, &installer, served, Releases::of(&config.generic.gates));
     let custom = CustomResources::new(
         set.clone(),
@@ -124,7 +126,7 @@ pub(super) fn built_in(
     let plane = ControlPlane::new(set.clone(), own.clone());
     let controllers = Manager::start(stages(&plane, &own, &set, custom, registrations, access), shutdown.clone());
     let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };
-    let api = Api::new(set, binnacle_subresources::all(&unstored), addresses, access.authorizer.clone())
+    let api = Api::new(set, binnacle_subresources::handlers(&dependencies), addresses, access.authorizer.clone())
         .discovery_metrics(access.discovery_metrics.clone())
         .min_request_timeout(config.generic.min_request_timeout)
         .unsafe_deletes(Arc::new(UnsafeDeletion(access.authorizer.clone())));
@@ -132,7 +134,7 @@ pub(super) fn built_in(
 }
 
 /// Returns the APIs to serve: those that the flags enable and the emulated version has.
-fn served_apis(config: &Settings) -> Result<Served, SettingsError> {
+fn served_apis(config: &Settings) -> Result<ServedResources, SettingsError> {
     let served = config.served()?;
     Ok(binnacle_builtin::served(Releases::of(&config.generic.gates), |version, resource| {
         served.contains(version, resource)
@@ -145,15 +147,15 @@ fn hooks(
     services: &ServiceConfig,
     access: &Access,
 ) -> HashMap<(&'static str, &'static str), Arc<dyn Hooks>> {
-    let certificates: Arc<dyn Hooks> = Arc::new(RequesterOfCertificates::new(access.certificate_durations.clone()));
+    let certificates: Arc<dyn Hooks> = Arc::new(CertificateRequesterHooks::new(access.certificate_durations.clone()));
     let services: Arc<dyn Hooks> = service_hooks(resources.clone(), services);
     let mut hooks = HashMap::from(escalation_hooks(&access.roles, &access.authorizer));
     hooks.insert(("certificates.k8s.io", "CertificateSigningRequest"), certificates);
-    let signers = SignersOfPodCertificates::new(&access.authorizer);
+    let signers = PodCertificateSignerHooks::new(&access.authorizer);
     hooks.insert(("certificates.k8s.io", "PodCertificateRequest"), Arc::new(signers));
-    let claims = DeviceClaims::new(resources, &access.authorizer);
+    let claims = DeviceClaimHooks::new(resources, &access.authorizer);
     hooks.insert(("resource.k8s.io", "ResourceClaim"), Arc::new(claims));
-    let templates = DeviceClaims::templates(resources, &access.authorizer);
+    let templates = DeviceClaimHooks::templates(resources, &access.authorizer);
     hooks.insert(("resource.k8s.io", "ResourceClaimTemplate"), Arc::new(templates));
     hooks.insert(("", "Service"), services);
     hooks.extend(policy_hooks(resources, &access.authorizer));
@@ -265,7 +267,7 @@ fn listens_at(bound: IpAddr, address: IpAddr) -> bool {
 }
 
 /// Returns the group versions that get APIServices.
-fn local_apis(served: &Served) -> Vec<LocalApi> {
+fn local_apis(served: &ServedResources) -> Vec<LocalApi> {
     let apis = served.groups().into_iter().flat_map(|group| {
         group.versions.iter().map(|version| LocalApi {
             group: group.name.clone(),

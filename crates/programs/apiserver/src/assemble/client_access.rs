@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use binnacle_controlplane::default_advertise_address;
-use binnacle_pki::private_files::{Durability, warn_if_open};
+use binnacle_pki::private_files::{Durability, warn_if_world_readable};
 use binnacle_pki::{
     ClientFile, ClientFiles, Clock, Files, OperatorCertificate, Pki, Renewer, SERVING_CERTIFICATE, SERVING_KEY,
     SubjectAltNames,
@@ -51,7 +51,7 @@ impl ClientAccess {
         warn_of_open_keys(config);
         let place = if data.is_none() { Some(temporary()?) } else { None };
         let data = data.or(place.as_ref()).ok_or(StartFailure::NoPlace)?;
-        let durability = if place.is_some() { Durability::Passing } else { Durability::Lasting };
+        let durability = if place.is_some() { Durability::Ephemeral } else { Durability::Durable };
         let directory = data.private("pki")?;
         let files = Files::new(directory, durability);
         let pki = Pki::open(&files, &names, clock())?;
@@ -60,7 +60,7 @@ impl ClientAccess {
         let named_tls = named_tls.filter(|(_, text)| given || !pki.has_signed(text));
         let (tls, operators) = match named_tls {
             Some((files, text)) => (files, Some(text)),
-            None => (DefaultCertificate::Made(tls_files(pki.serving_certificate()?)), None),
+            None => (DefaultCertificate::Generated(tls_files(pki.serving_certificate()?)), None),
         };
         let home = data.path();
         let (clients, kubectl, file) = match named_clients {
@@ -92,7 +92,7 @@ impl ClientAccess {
         };
         let root = match &tls {
             DefaultCertificate::Files(files) => files.certificate.clone(),
-            DefaultCertificate::Made(_) => files.path("ca-bundle.crt"),
+            DefaultCertificate::Generated(_) => files.path("ca-bundle.crt"),
         };
         let controllers =
             format!("kube-controller-manager --kubeconfig {identity}{signing} --root-ca-file {}", quoted(&root),);
@@ -133,7 +133,7 @@ fn warn_of_open_keys(config: &Settings) {
     let serving = config.serving.tls_files.iter().chain(config.serving.named.iter().map(|named| &named.files));
     let etcd = config.storage.etcd.as_ref().and_then(|etcd| etcd.key_file.as_deref());
     let signing = config.authentication.service_accounts.signing_key_file.as_deref();
-    serving.map(|files| files.key.as_path()).chain(etcd).chain(signing).for_each(warn_if_open);
+    serving.map(|files| files.key.as_path()).chain(etcd).chain(signing).for_each(warn_if_world_readable);
 }
 
 /// Returns the paths of the serving certificate in `--cert-dir`.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_client::{ClientIdentity, Way};
+use binnacle_client::{ClientIdentity, ConnectionOptions};
 use binnacle_egress::{Egress, Network};
 use binnacle_kubelet::Kubelets;
 use binnacle_telemetry::traces::TracingConfig;
@@ -46,9 +46,11 @@ impl ConfigFiles {
             }
         };
         let authorization = AuthorizationFiles::load(&config.authorization)?;
-        let way =
-            Way { bytes_per_second: config.misc.connection_bytes_per_second, dialer: egress.dialer(Network::Cluster) };
-        let kubelets = Kubelets::new(&config.misc.kubelet)?.by(way);
+        let connection = ConnectionOptions {
+            bytes_per_second: config.misc.connection_bytes_per_second,
+            dialer: egress.dialer(Network::Cluster),
+        };
+        let kubelets = Kubelets::new(&config.misc.kubelet)?.by(connection);
         let proxy_client = match &config.misc.proxy_client {
             Some((certificate, key)) => {
                 Some(ClientIdentity::load(certificate, key).map_err(StartFailure::ProxyClient)?)

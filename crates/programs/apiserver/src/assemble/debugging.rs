@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use binnacle_request::{Link, Shutdown};
-use binnacle_server::{DebugFlagsLink, DebugSocket, PprofLink};
+use binnacle_request::{Handler, Shutdown};
+use binnacle_server::{DebugFlagsHandler, DebugSocket, PprofHandler};
 use tokio::task::JoinSet;
 
 use crate::settings::Settings;
@@ -12,12 +12,12 @@ use crate::settings::Settings;
 /// runs without it, as kube-apiserver does.
 pub(super) fn serve(
     config: &Settings,
-    links: &mut Vec<Arc<dyn Link>>,
+    links: &mut Vec<Arc<dyn Handler>>,
     watch_tasks: &mut JoinSet<()>,
     shutdown: &Shutdown,
 ) {
-    let profiles = PprofLink::new(config.host.heap_profile.clone());
-    let flags = DebugFlagsLink(config.host.debug_flags.clone());
+    let profiles = PprofHandler::new(config.host.heap_profile.clone());
+    let flags = DebugFlagsHandler(config.host.debug_flags.clone());
     if let Some(path) = &config.debugging.socket {
         match DebugSocket::bind(path, profiles.clone(), flags.clone()) {
             Ok(socket) => drop(watch_tasks.spawn(socket.serve(shutdown.clone()))),

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use binnacle_endpoints::{failure_response, failure_response_or_cbor};
 use binnacle_meta::Encodings;
-use binnacle_metrics::Exposed;
-use binnacle_openapi::OpenApiLink;
-use binnacle_request::Link;
+use binnacle_metrics::ExposedMetrics;
+use binnacle_openapi::OpenApiHandler;
+use binnacle_request::Handler;
 use binnacle_server::{
-    FlowDumpLink, HealthMetricsLink, InFlightLimits, LogsLink, MetricsLink, VersionLink, ZPagesLink,
+    FlowDumpHandler, HealthMetricsHandler, InFlightLimits, LogsHandler, MetricsHandler, VersionHandler, ZPagesHandler,
 };
 
 use super::address::external_address;
@@ -18,20 +18,20 @@ use crate::live::{self, StoreFigures};
 use crate::openid::{OpenIdHandler, keys_url};
 use crate::settings::Settings;
 
-type Handlers = Vec<Arc<dyn Link>>;
+type Handlers = Vec<Arc<dyn Handler>>;
 
 /// Returns all handlers.
 pub(super) fn handlers(server: &mut Background) -> Handlers {
     let (config, features) = (&server.base.config, &server.base.features);
-    let exposed = Arc::new(Exposed::new(config.exposed_metrics.clone()));
+    let exposed = Arc::new(ExposedMetrics::new(config.exposed_metrics.clone()));
     let resets = config.debugging.profiling;
     let encodings = Encodings::new(features.enabled("CBORServingAndStorage"));
     let version = build(config.generic.reported_version.as_deref());
     let mut handlers: Handlers = vec![
         server.health.clone(),
-        Arc::new(VersionLink::new(failure_response, version, &features.gates)),
-        Arc::new(MetricsLink { metrics: server.base.metrics.clone(), exposed: exposed.clone(), resets }),
-        Arc::new(HealthMetricsLink { metrics: server.health_metrics.clone(), exposed, resets }),
+        Arc::new(VersionHandler::new(failure_response, version, &features.gates)),
+        Arc::new(MetricsHandler { metrics: server.base.metrics.clone(), exposed: exposed.clone(), resets }),
+        Arc::new(HealthMetricsHandler { metrics: server.health_metrics.clone(), exposed, resets }),
         Arc::new(server.access.aggregator.clone()),
         Arc::new(openapi(server, encodings)),
         server.built_in.api.clone(),
@@ -42,10 +42,10 @@ pub(super) fn handlers(server: &mut Background) -> Handlers {
     }
     debugging::serve(config, &mut handlers, &mut server.watch_tasks, &server.signals.shutdown);
     if config.misc.serves_logs {
-        handlers.push(Arc::new(LogsLink::new("/var/log")));
+        handlers.push(Arc::new(LogsHandler::new("/var/log")));
     }
     if let Some(fairness) = &server.fairness {
-        handlers.push(Arc::new(FlowDumpLink(fairness.clone())));
+        handlers.push(Arc::new(FlowDumpHandler(fairness.clone())));
     }
     handlers.push(Arc::new(server.access.webhooks.page()));
     if config.debugging.live_page {
@@ -55,18 +55,18 @@ pub(super) fn handlers(server: &mut Background) -> Handlers {
     handlers
 }
 
-fn openapi(server: &Background, encodings: Encodings) -> OpenApiLink {
+fn openapi(server: &Background, encodings: Encodings) -> OpenApiHandler {
     let (catalog, aggregator) = (server.catalog.clone(), server.access.aggregator.clone());
     let served = move || catalog.snapshot().served().clone();
     let features = &server.base.features;
     let (release, enums) = (features.emulated().to_string(), features.enabled("OpenAPIEnums"));
-    let openapi = OpenApiLink::new(served, binnacle_builtin::kinds(), encodings, release, enums);
-    openapi.with_others(move || aggregator.openapi())
+    let openapi = OpenApiHandler::new(served, binnacle_builtin::kinds(), encodings, release, enums);
+    openapi.with_remote_documents(move || aggregator.openapi())
 }
 
-fn zpages(server: &Background, encodings: Encodings) -> ZPagesLink {
+fn zpages(server: &Background, encodings: Encodings) -> ZPagesHandler {
     let (config, features) = (&server.base.config, &server.base.features);
-    ZPagesLink {
+    ZPagesHandler {
         failure: if encodings.has_cbor() { failure_response_or_cbor } else { failure_response },
         cbor: encodings.has_cbor(),
         emulated: features.emulated(),
@@ -77,7 +77,7 @@ fn zpages(server: &Background, encodings: Encodings) -> ZPagesLink {
     }
 }
 
-fn live_page(server: &Background) -> impl Link + use<> {
+fn live_page(server: &Background) -> impl Handler + use<> {
     live::link(live::LiveSources {
         name: server.built_in.plane.server_name().to_owned(),
         metrics: server.base.metrics.clone(),
@@ -90,7 +90,7 @@ fn live_page(server: &Background) -> impl Link + use<> {
 }
 
 /// Returns the handler of the documents by which others verify service account tokens, if the issuer is a URL.
-fn openid(server: &Background) -> Option<Arc<dyn Link>> {
+fn openid(server: &Background) -> Option<Arc<dyn Handler>> {
     let config = &server.base.config;
     let keys_uri = config.authentication.service_accounts.jwks_uri.clone();
     let keys_uri = keys_uri.unwrap_or_else(|| keys_url(&external_address(config, server.base.address)));

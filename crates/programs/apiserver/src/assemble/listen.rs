@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use binnacle_controllers::PostStartHook;
 use binnacle_endpoints::failure_response;
-use binnacle_request::Detour;
-use binnacle_server::{Chain, ChainConfig, ChainOptions, Links, Server, Stopping};
+use binnacle_request::Interceptor;
+use binnacle_server::{Chain, ChainConfig, ChainOptions, Router, Server, ShutdownConfig};
 use binnacle_transport::ConnectionLimits;
 use rustix::process::{Resource, getrlimit};
 
@@ -18,13 +18,13 @@ use crate::server::{Progress, ServerInfo};
 
 /// Completes a server, and describes it. It accepts connections once it runs.
 pub(super) fn listen(mut server: Background) -> (AssembledServer, ServerInfo) {
-    let links = links(&mut server);
+    let router = router(&mut server);
     let Background { base, mut holdings, signals, access, built_in, commands, .. } = server;
     let config = &base.config;
     let chain = Chain::new(ChainConfig {
         authentication: server.authentication,
         authorizer: access.authorizer,
-        links,
+        router,
         failure: failure_response,
         metrics: base.metrics,
         features: base.features,
@@ -40,7 +40,7 @@ pub(super) fn listen(mut server: Background) -> (AssembledServer, ServerInfo) {
             tracer: server.tracer,
             has_been_ready: config.generic.refuses_until_ready.then(|| server.health.has_been_ready()),
             draining: Some(signals.draining),
-            leaving: Some(signals.terminating),
+            shutdown_initiated: Some(signals.terminating),
         },
     });
     let limits = ConnectionLimits::of_descriptors(config.host.descriptors.unwrap_or_else(descriptors));
@@ -51,7 +51,7 @@ pub(super) fn listen(mut server: Background) -> (AssembledServer, ServerInfo) {
     if let Some(max_streams) = config.serving.max_streams {
         listener = listener.max_streams(max_streams);
     }
-    let listening = Server::new(listener, Arc::new(chain), signals.trigger).stopping(Stopping {
+    let listening = Server::new(listener, Arc::new(chain), signals.trigger).with_shutdown_config(ShutdownConfig {
         terminating: Some(signals.terminating_trigger),
         delay: config.generic.shutdown_delay,
         draining: config.generic.shutdown_send_retry_after.then_some(signals.draining_trigger),
@@ -95,19 +95,20 @@ pub(super) fn listen(mut server: Background) -> (AssembledServer, ServerInfo) {
 }
 
 /// Returns the handlers and interceptors.
-fn links(server: &mut Background) -> Links {
+fn router(server: &mut Background) -> Router {
     let handlers = handlers(server);
     let hooks = server.built_in.controllers.hooks();
     let definitions = hooks.iter().find(|hook| hook.name() == "crd-informer-synced").cloned();
     let aggregator = server.access.aggregator.clone();
     let is_complete = move || aggregator.is_complete() && definitions.as_ref().is_none_or(PostStartHook::is_done);
-    let mut detours: Vec<Arc<dyn Detour>> = server.peers.take().map(|peers| Arc::new(peers) as _).into_iter().collect();
+    let mut interceptors: Vec<Arc<dyn Interceptor>> =
+        server.peers.take().map(|peers| Arc::new(peers) as _).into_iter().collect();
     if server.base.features.read_only {
-        detours.insert(0, Arc::new(ReadOnlyGate));
+        interceptors.insert(0, Arc::new(ReadOnlyGate));
     } else if server.base.features.enabled("StorageVersionAPI") {
-        detours.push(Arc::new(StorageVersionGate(server.built_in.plane.storage_versions().clone())));
+        interceptors.push(Arc::new(StorageVersionGate(server.built_in.plane.storage_versions().clone())));
     }
-    Links::new(handlers).complete_once(is_complete).with_detours(detours)
+    Router::new(handlers).complete_once(is_complete).with_interceptors(interceptors)
 }
 
 /// Returns the maximum number of files and sockets that the process may have open.

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use binnacle_admission_manifests::{Directory, Followed, LoadError, Loaded, Manifests, Metrics, StoredTypes};
+use binnacle_admission_manifests::{
+    Directory, LoadError, ManifestReloader, ManifestSet, ManifestType, Metrics, StoredTypes,
+};
 use binnacle_admission_policies::Policies;
 use binnacle_admission_webhooks::{WebhookKind, Webhooks};
 use binnacle_builtin::Releases;
@@ -16,7 +18,7 @@ use tokio::task::JoinSet;
 use super::{StartFailure, not_registered};
 
 /// The manifest directories of admission plugins, loaded and watched.
-pub(super) struct AdmissionManifests(Vec<Followed>);
+pub(super) struct AdmissionManifests(Vec<ManifestReloader>);
 
 impl AdmissionManifests {
     /// Loads all directories. The metrics are registered only if there are any.
@@ -34,10 +36,10 @@ impl AdmissionManifests {
         let metrics = Metrics::register(registry, server).map_err(not_registered)?;
         let types = types(features);
         let begin = |directory: Directory| {
-            let put = put_in_force(directory.sort, webhooks, policies);
-            Followed::begin(directory, types.clone(), metrics.clone(), put)
+            let put = put_in_force(directory.manifest_type, webhooks, policies);
+            ManifestReloader::begin(directory, types.clone(), metrics.clone(), put)
         };
-        let watched: Result<Vec<Followed>, LoadError> = directories(named).map(begin).collect();
+        let watched: Result<Vec<ManifestReloader>, LoadError> = directories(named).map(begin).collect();
         Ok(Self(watched?))
     }
 
@@ -60,18 +62,20 @@ pub(super) fn check(named: &[(&'static str, PathBuf)], features: &Arc<Features>)
 /// Returns the directories of the plugins that take manifests.
 fn directories(named: &[(&'static str, PathBuf)]) -> impl Iterator<Item = Directory> {
     named.iter().filter_map(|(plugin, path)| {
-        let sort = Manifests::ALL.into_iter().find(|sort| sort.plugin() == *plugin)?;
-        Some(Directory { sort, path: path.clone() })
+        let manifest_type = ManifestType::ALL.into_iter().find(|manifest_type| manifest_type.plugin() == *plugin)?;
+        Some(Directory { manifest_type, path: path.clone() })
     })
 }
 
 /// Returns the kinds of manifests, even if the group is not served.
 fn types(features: &Arc<Features>) -> StoredTypes {
     let of_admission = |description: &&Arc<ResourceDescription>| {
-        let is_of = |sort: Manifests| sort.kind() == description.kind || sort.binding() == Some(&*description.kind);
+        let is_of = |manifest_type: ManifestType| {
+            manifest_type.kind() == description.kind || manifest_type.binding() == Some(&*description.kind)
+        };
         description.group == "admissionregistration.k8s.io"
             && description.version == "v1"
-            && Manifests::ALL.into_iter().any(is_of)
+            && ManifestType::ALL.into_iter().any(is_of)
     };
     let described = binnacle_resources::all().filter(of_admission);
     StoredTypes::new(
@@ -81,22 +85,22 @@ fn types(features: &Arc<Features>) -> StoredTypes {
 }
 
 fn put_in_force(
-    sort: Manifests,
+    manifest_type: ManifestType,
     webhooks: &[Arc<Webhooks>],
     policies: &Arc<Policies>,
-) -> impl Fn(&Loaded) + Send + Sync + 'static {
+) -> impl Fn(&ManifestSet) + Send + Sync + 'static {
     let of = |kind: WebhookKind| webhooks.iter().find(|webhooks| webhooks.kind() == kind).cloned();
-    let webhooks = match sort {
-        Manifests::MutatingWebhooks => of(WebhookKind::Mutating),
-        Manifests::ValidatingWebhooks => of(WebhookKind::Validating),
-        Manifests::MutatingPolicies | Manifests::ValidatingPolicies => None,
+    let webhooks = match manifest_type {
+        ManifestType::MutatingWebhooks => of(WebhookKind::Mutating),
+        ManifestType::ValidatingWebhooks => of(WebhookKind::Validating),
+        ManifestType::MutatingPolicies | ManifestType::ValidatingPolicies => None,
     };
     let policies = policies.clone();
-    move |loaded| match sort {
-        Manifests::MutatingWebhooks | Manifests::ValidatingWebhooks => {
+    move |loaded| match manifest_type {
+        ManifestType::MutatingWebhooks | ManifestType::ValidatingWebhooks => {
             webhooks.iter().for_each(|webhooks| webhooks.put_manifests(&loaded.objects));
         }
-        Manifests::MutatingPolicies => policies.put_mutating_manifests(&loaded.objects, &loaded.bindings),
-        Manifests::ValidatingPolicies => policies.put_validating_manifests(&loaded.objects, &loaded.bindings),
+        ManifestType::MutatingPolicies => policies.put_mutating_manifests(&loaded.objects, &loaded.bindings),
+        ManifestType::ValidatingPolicies => policies.put_validating_manifests(&loaded.objects, &loaded.bindings),
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct OwnCertificateUsers {
 
 impl CertificateUsers for OwnCertificateUsers {
     fn serve(&self, certificate: ServingCertificate) -> Result<(), String> {
-        self.serving.replace_made(tls_files(certificate)).map_err(|error| error.to_string())
+        self.serving.replace_generated(tls_files(certificate)).map_err(|error| error.to_string())
     }
 
     fn trust(&self, authorities: &str) -> Result<(), String> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_aggregator::{Aggregator, PeerAddresses, PeerMetrics, PeerOptions, Peers};
-use binnacle_client::Way;
+use binnacle_client::ConnectionOptions;
 use binnacle_controlplane::identity_lease_name;
 use binnacle_egress::{Egress, Network};
 use binnacle_registry::Catalog;
@@ -29,7 +29,7 @@ pub(super) fn make(
         addresses: PeerAddresses::new(resources.clone()),
         identity,
         authorities: path.clone(),
-        way: Way { dialer: egress.dialer(Network::ControlPlane), ..Way::default() },
+        connection: ConnectionOptions { dialer: egress.dialer(Network::ControlPlane), ..ConnectionOptions::default() },
         metrics,
     };
     Peers::new(options).map(Some).map_err(StartFailure::Peers)

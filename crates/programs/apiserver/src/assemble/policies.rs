@@ -5,7 +5,7 @@ use std::sync::Arc;
 use binnacle_admission::{Lookup, Plugin};
 use binnacle_admission_matching::expressions::MatchConditionMetrics;
 use binnacle_admission_policies::{
-    MutatingAdmissionPolicy, MutatingMetrics, OtherObjects, OtherServers, Policies, Surroundings,
+    MutatingAdmissionPolicy, MutatingMetrics, PluginDependencies, Policies, RemoteKinds, RemoteParams,
     ValidatingAdmissionPolicy, ValidatingMetrics,
 };
 use binnacle_aggregator::{Aggregator, RemoteObjects};
@@ -42,7 +42,7 @@ impl AdmissionPolicies {
         authorizer: &Arc<dyn Authorizer>,
         aggregator: &Aggregator,
     ) -> Vec<Arc<dyn Plugin>> {
-        let surroundings = Surroundings {
+        let surroundings = PluginDependencies {
             policies: self.policies.clone(),
             catalog: catalog.clone(),
             lookup: lookup.clone(),
@@ -60,7 +60,7 @@ impl AdmissionPolicies {
 }
 
 /// Returns the view of aggregated API servers for policies.
-pub(super) fn aggregated_servers(aggregator: &Aggregator) -> Arc<dyn OtherServers> {
+pub(super) fn aggregated_servers(aggregator: &Aggregator) -> Arc<dyn RemoteKinds> {
     Arc::new(AggregatedServers(aggregator.clone()))
 }
 
@@ -70,8 +70,8 @@ struct AggregatedServers(Aggregator);
 /// The objects of a kind on an aggregated API server.
 struct AggregatedObjects(Arc<RemoteObjects>);
 
-impl OtherServers for AggregatedServers {
-    fn objects(&self, kind: &GroupVersionKind) -> Option<Arc<dyn OtherObjects>> {
+impl RemoteKinds for AggregatedServers {
+    fn objects(&self, kind: &GroupVersionKind) -> Option<Arc<dyn RemoteParams>> {
         Some(Arc::new(AggregatedObjects(self.0.objects(kind)?)))
     }
 
@@ -84,7 +84,7 @@ impl OtherServers for AggregatedServers {
     }
 }
 
-impl OtherObjects for AggregatedObjects {
+impl RemoteParams for AggregatedObjects {
     fn namespaced(&self) -> bool {
         self.0.namespaced
     }

@@ -2,7 +2,7 @@
 
 use binnacle_endpoints::failure_response;
 use binnacle_meta::Status;
-use binnacle_request::{BoxFuture, Detour, Preferences, Request, RequestInfo, Response};
+use binnacle_request::{BoxFuture, Interceptor, Preferences, Request, RequestInfo, Response};
 
 /// The groups whose objects are questions: creating one stores nothing.
 const REVIEW_GROUPS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
@@ -14,8 +14,8 @@ const SESSIONS: [&str; 3] = ["attach", "exec", "portforward"];
 /// Takes all requests for resources but reads and access reviews, aggregated APIs included.
 pub(super) struct ReadOnlyGate;
 
-impl Detour for ReadOnlyGate {
-    fn takes(&self, request: &Request) -> bool {
+impl Interceptor for ReadOnlyGate {
+    fn intercepts(&self, request: &Request) -> bool {
         !is_read(&request.info)
     }
 

@@ -11,7 +11,7 @@ use binnacle_server::Authentication;
 use binnacle_subresources::OutboundClients;
 use binnacle_telemetry::traces::TracingConfig;
 use binnacle_transport::Tls;
-use binnacle_webhook::Itself;
+use binnacle_webhook::Loopback;
 use rustls::client::ResolvesClientCert;
 
 use super::client_access::ClientAccess;
@@ -30,7 +30,7 @@ pub(super) struct Security {
     pub(super) plugins: PluginOptions,
     pub(super) external: Option<ExternalKeys>,
     /// The clients for kubelets and servers in the cluster.
-    pub(super) outward: OutboundClients,
+    pub(super) outbound_clients: OutboundClients,
     pub(super) proxy_client: Option<Arc<dyn ResolvesClientCert>>,
     pub(super) tracing: Option<TracingConfig>,
     pub(super) catalog: Catalog,
@@ -46,7 +46,7 @@ pub(super) struct Security {
     pub(super) authentication: Authentication,
     pub(super) authorization: Authorizers,
     /// The client for the server's requests to itself.
-    pub(super) itself: Itself,
+    pub(super) itself: Loopback,
     pub(super) commands: ClientCommands,
 }
 
@@ -92,14 +92,14 @@ impl Security {
             authentication::build(flags, authentication, &issuers, &clients, keys, &catalog, &base.metrics)?;
         let dialer = base.egress.dialer(Network::ControlPlane);
         let authorization = authorization.build(&catalog, dialer, &base.server_name, base.registry())?;
-        let outward = OutboundClients::new(kubelets, base.registry()).map_err(not_registered)?;
+        let outbound_clients = OutboundClients::new(kubelets, base.registry()).map_err(not_registered)?;
         let commands = ClientCommands { kubeconfig, kubectl, controllers, directory: place };
         Ok(Self {
             base,
             holdings,
             plugins,
             external,
-            outward,
+            outbound_clients,
             proxy_client,
             tracing,
             catalog,

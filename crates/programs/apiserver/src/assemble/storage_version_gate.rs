@@ -3,13 +3,13 @@
 use binnacle_controlplane::StorageVersions;
 use binnacle_endpoints::failure_response;
 use binnacle_meta::Status;
-use binnacle_request::{BoxFuture, Detour, Preferences, Request, Response};
+use binnacle_request::{BoxFuture, Interceptor, Preferences, Request, Response};
 
 /// A link that refuses requests that must wait.
 pub(super) struct StorageVersionGate(pub(super) StorageVersions);
 
-impl Detour for StorageVersionGate {
-    fn takes(&self, request: &Request) -> bool {
+impl Interceptor for StorageVersionGate {
+    fn intercepts(&self, request: &Request) -> bool {
         self.0.refusal(&request.info, &request.user).is_some()
     }
 

@@ -5,14 +5,14 @@ use std::time::Instant;
 
 use binnacle_admission::{Lookup, Plugin, PluginOptions};
 use binnacle_admission_matching::expressions::MatchConditionMetrics;
-use binnacle_admission_webhooks::{Backends, Metrics, Mutating, Surroundings, Validating, WebhookKind, Webhooks};
+use binnacle_admission_webhooks::{Backends, Metrics, Mutating, PluginDependencies, Validating, WebhookKind, Webhooks};
 use binnacle_authz::Authorizer;
-use binnacle_controlplane::follow_webhooks;
+use binnacle_controlplane::start_webhook_informers;
 use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
-use binnacle_server::DebugTextLink;
+use binnacle_server::DebugTextHandler;
 use binnacle_transport::Certificates;
-use binnacle_webhook::{Credential, Itself, OwnCertificates, ServiceResolver, Users};
+use binnacle_webhook::{Credential, Loopback, OwnCertificates, ServiceResolver, Users};
 use tokio::task::JoinSet;
 
 /// The maximum number of concurrent webhook calls to itself: the sum of the default in-flight limits.
@@ -21,7 +21,7 @@ const MAX_OWN_CALLS: usize = 600;
 /// The enabled ones of the two plugins.
 pub(super) struct AdmissionWebhooks {
     sources: Vec<Arc<Webhooks>>,
-    surroundings: Surroundings,
+    surroundings: PluginDependencies,
 }
 
 impl AdmissionWebhooks {
@@ -30,7 +30,7 @@ impl AdmissionWebhooks {
         options: &PluginOptions,
         is_enabled: &dyn Fn(&str) -> bool,
         services: &Arc<dyn ServiceResolver>,
-        surroundings: Surroundings,
+        surroundings: PluginDependencies,
     ) -> Self {
         let source = |kind: WebhookKind, users: &Users| {
             let backends = Backends::new(users.clone(), services.clone(), &surroundings.metrics);
@@ -55,13 +55,13 @@ impl AdmissionWebhooks {
 
     /// Watches the webhook configurations; the tasks end with the shutdown signal.
     pub(super) fn follow(&self, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
-        self.sources.iter().for_each(|source| follow_webhooks(source, resources, tasks, shutdown));
+        self.sources.iter().for_each(|source| start_webhook_informers(source, resources, tasks, shutdown));
     }
 
     /// Returns the debug page with the table of webhooks.
-    pub(super) fn page(&self) -> DebugTextLink {
+    pub(super) fn page(&self) -> DebugTextHandler {
         let sources = self.sources();
-        DebugTextLink::new("/debug/admission_webhooks", move || Webhooks::table(&sources, Instant::now()))
+        DebugTextHandler::new("/debug/admission_webhooks", move || Webhooks::table(&sources, Instant::now()))
     }
 
     /// Returns the webhooks of the enabled plugins, for health checks.
@@ -71,10 +71,10 @@ impl AdmissionWebhooks {
 }
 
 /// Returns the client identity for calls of this server as a webhook: itself, by a token that no other client has.
-pub(super) fn itself(token: &str, certificates: &Arc<Certificates>) -> Itself {
+pub(super) fn itself(token: &str, certificates: &Arc<Certificates>) -> Loopback {
     let shown = certificates.clone();
     let certificates = OwnCertificates::new(move |certificate| shown.shows(certificate));
-    Itself::new(Credential::Bearer(token.to_owned()), certificates, MAX_OWN_CALLS)
+    Loopback::new(Credential::Bearer(token.to_owned()), certificates, MAX_OWN_CALLS)
 }
 
 /// Returns the components that plugins need, with metrics of its own.
@@ -84,8 +84,8 @@ pub(super) fn surroundings(
     authorizer: &Arc<dyn Authorizer>,
     conditions: &MatchConditionMetrics,
     registry: &binnacle_metrics::Registry,
-) -> Result<Surroundings, prometheus::Error> {
-    Ok(Surroundings {
+) -> Result<PluginDependencies, prometheus::Error> {
+    Ok(PluginDependencies {
         catalog: catalog.clone(),
         lookup,
         authorizer: authorizer.clone(),

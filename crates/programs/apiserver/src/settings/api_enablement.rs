@@ -1,8 +1,8 @@
 //! The built-in APIs that are served.
 
-use binnacle_resources::Enabled;
+use binnacle_resources::RuntimeConfig;
 
 #[derive(Clone, Debug, Default)]
 pub struct ApiEnablement {
-    pub enabled: Enabled,
+    pub enabled: RuntimeConfig,
 }

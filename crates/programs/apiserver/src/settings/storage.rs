@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use binnacle_meta::GroupResource;
-use binnacle_registry::{MediaType, Uncached};
+use binnacle_registry::{MediaType, UncachedResources};
 
 #[derive(Clone, Debug)]
 pub struct Storage {
@@ -25,7 +25,7 @@ pub struct Storage {
     pub health_timeout: Duration,
     pub ready_timeout: Duration,
     pub media_type: MediaType,
-    pub uncached: Uncached,
+    pub uncached: UncachedResources,
     pub delete_workers: usize,
     /// True when deletes set the finalizers that a garbage collector removes.
     pub garbage_collector: bool,
@@ -61,7 +61,7 @@ impl Default for Storage {
             health_timeout: Duration::from_secs(2),
             ready_timeout: Duration::from_secs(2),
             media_type: MediaType::Protobuf,
-            uncached: Uncached::Some(HashSet::new()),
+            uncached: UncachedResources::Some(HashSet::new()),
             delete_workers: 1,
             garbage_collector: true,
             event_ttl: Duration::from_secs(3600),

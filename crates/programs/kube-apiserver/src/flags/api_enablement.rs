@@ -2,7 +2,7 @@
 
 use binnacle_apiserver::settings::ApiEnablement;
 use binnacle_kinds::tables;
-use binnacle_resources::Enabled;
+use binnacle_resources::RuntimeConfig;
 
 use super::FromFlags;
 use super::parse::FlagSet;
@@ -25,7 +25,7 @@ impl FromFlags for ApiEnablement {
         let known =
             |group: &str, version: &str| tables::kinds().any(|kind| (kind.group, kind.version) == (group, version));
         check_flow_control(flags)?;
-        let enabled = Enabled::parse(&flags.all("runtime-config"), known);
+        let enabled = RuntimeConfig::parse(&flags.all("runtime-config"), known);
         let enabled = enabled.map_err(|error| FlagError::new(error.to_string()))?;
         Ok(Self { enabled })
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use binnacle_apiserver::Server;
-use binnacle_config::Followed;
+use binnacle_config::WatchedFile;
 use parking_lot::Mutex;
 use serde_json::{Map, json};
 use tokio::task::spawn_blocking;
@@ -51,7 +51,7 @@ impl ConfigFile {
 
     /// Watches the file as long as the server runs.
     pub(crate) async fn watch(self, mut apply: impl FnMut(Changes) + Send) {
-        let mut watched = Followed::new(self.path.clone(), self.initial.to_vec());
+        let mut watched = WatchedFile::new(self.path.clone(), self.initial.to_vec());
         loop {
             match watched.changed().await {
                 Ok(data) => {
@@ -60,7 +60,7 @@ impl ConfigFile {
                     let checked = spawn_blocking(move || (file.changed(&data), data)).await;
                     let Ok((changes, data)) = checked else { continue };
                     changes.into_iter().for_each(&mut apply);
-                    watched.settle(data);
+                    watched.accept(data);
                 }
                 Err(error) => self.failed(&unreadable(&self.path, &error)),
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use binnacle_apiserver::settings::{Etcd, Storage};
 use binnacle_meta::GroupResource;
-use binnacle_registry::Uncached;
+use binnacle_registry::UncachedResources;
 
 use super::FromFlags;
 use super::parse::FlagSet;
@@ -271,7 +271,7 @@ fn server_override(text: String) -> Result<(GroupResource, Vec<String>), FlagErr
     })
 }
 
-fn uncached(flags: &FlagSet) -> Result<Uncached, FlagError> {
+fn uncached(flags: &FlagSet) -> Result<UncachedResources, FlagError> {
     let mut resources = HashSet::new();
     for text in flags.list("watch-cache-sizes") {
         let invalid = || FlagError::new(format!("invalid value of watch cache size: {text}"));
@@ -289,7 +289,7 @@ fn uncached(flags: &FlagSet) -> Result<Uncached, FlagError> {
             resources.remove(&resource);
         }
     }
-    Ok(if flags.flag("watch-cache")? { Uncached::Some(resources) } else { Uncached::All })
+    Ok(if flags.flag("watch-cache")? { UncachedResources::Some(resources) } else { UncachedResources::All })
 }
 
 /// Reads an interval; `None` if it is 0 or, as in kube-apiserver, negative.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use binnacle_apiserver::settings::Source;
 use binnacle_features::Version;
 use binnacle_meta::GroupResource;
-use binnacle_registry::{MediaType, Uncached};
+use binnacle_registry::{MediaType, UncachedResources};
 
 use super::*;
 
@@ -82,7 +82,7 @@ fn reads_storage_flags() {
     let plain = config(&[]).storage;
     assert!(plain.etcd.is_none());
     assert_eq!((plain.media_type, plain.delete_workers), (MediaType::Protobuf, 1));
-    assert_eq!(plain.uncached, Uncached::Some(HashSet::new()));
+    assert_eq!(plain.uncached, UncachedResources::Some(HashSet::new()));
     assert_eq!(
         [plain.event_ttl, plain.lease_reuse, plain.health_timeout, plain.ready_timeout].map(|time| time.as_secs()),
         [3600, 60, 2, 2]
@@ -106,9 +106,9 @@ fn reads_storage_flags() {
     assert_eq!(etcd.root, "/one/two/");
     assert_eq!((given.media_type, given.delete_workers), (MediaType::Json, 7));
     let uncached = [GroupResource::new("", "pods"), GroupResource::new("apps", "deployments")];
-    assert_eq!(given.uncached, Uncached::Some(HashSet::from(uncached)));
+    assert_eq!(given.uncached, UncachedResources::Some(HashSet::from(uncached)));
     assert_eq!((given.event_ttl.as_secs(), given.health_timeout.as_secs()), (60, 5));
-    assert_eq!(config(&["--watch-cache=false"]).storage.uncached, Uncached::All);
+    assert_eq!(config(&["--watch-cache=false"]).storage.uncached, UncachedResources::All);
     for (prefix, root) in [("", "/"), ("/", "/"), ("x", "/x/"), ("/x/", "/x/")] {
         let prefix = format!("--etcd-prefix={prefix}");
         let etcd = config(&["--etcd-servers=a:1", &prefix]).storage.etcd.expect("members were named");

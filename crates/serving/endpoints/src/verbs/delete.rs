@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use binnacle_meta::{GroupVersion, Status, go_quote};
 use binnacle_registry::admission::WriteOptions;
-use binnacle_registry::{DeleteOptions, Deleted, Match};
+use binnacle_registry::{DeleteOptions, DeleteOutcome, Match};
 use binnacle_request::{BoxFuture, RequestInfo, User};
 use binnacle_schema::{Value, decode, json, proto, yaml};
 
@@ -13,7 +13,7 @@ use crate::negotiate::{Encoding, Output};
 use crate::{audit, body, list_stream, params, respond};
 
 /// Authorizes deletes of objects that cannot be decoded. The error is the reason for a denial.
-pub trait UnsafeDeletes: Send + Sync + 'static {
+pub trait UnsafeDeleteAuthorizer: Send + Sync + 'static {
     fn permit<'a>(&'a self, info: &'a RequestInfo, user: &'a User) -> BoxFuture<'a, Result<(), String>>;
 }
 
@@ -29,8 +29,8 @@ pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     let resource = Arc::clone(&call.resource);
     let deleted = resource.delete(&context, call.name(), &options).await?;
     let (stored, is_gone) = match deleted {
-        Deleted::Gone(stored) => (stored, true),
-        Deleted::Pending(stored) => (stored, false),
+        DeleteOutcome::Gone(stored) => (stored, true),
+        DeleteOutcome::Pending(stored) => (stored, false),
     };
     // With `orphanDependents: false`, 202 means that the deletion is still in progress.
     let code = if !is_gone && options.orphan_dependents == Some(false) { 202 } else { 200 };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use binnacle_meta::{GroupVersion, GroupVersionKind, Status, StatusCause};
 use binnacle_patch::apply;
 use binnacle_registry::{Context, RequestObject, Resource, UpdateOptions, object};
-use binnacle_schema::decode::{Decoded, Empties};
+use binnacle_schema::decode::{Decoded, EmptyFields};
 use binnacle_schema::{Findings, Limits, Value, cbor, decode, json, yaml};
 use binnacle_scheme::CustomSource;
 
@@ -96,12 +96,12 @@ impl Target<'_> {
             let mut versioned = managed_fields::in_resource_version(resource, live).into_owned();
             unpack(&mut versioned);
             if resource.collection.kind.custom.is_some() {
-                json::settle_numbers(&mut versioned);
+                json::normalize_numbers(&mut versioned);
             }
             versioned
         };
         let decoded = patch.apply(self.context, &expected, &present)?;
-        let mut object = resource.complete(decoded.value, decoded.empties)?;
+        let mut object = resource.complete(decoded.value, decoded.empty_fields)?;
         managed_fields::track_update(self.context, resource, self.manager, self.subresource, Some(live), &mut object);
         Ok(object)
     }
@@ -186,7 +186,7 @@ impl ApplyConfiguration {
                     return Ok(value.into());
                 }
                 unpruned = schema.prune(&mut value, CustomSource::Apply).map_err(failed)?.is_unpruned;
-                Decoded { value, findings: Findings::default(), empties: Empties::default() }
+                Decoded { value, findings: Findings::default(), empty_fields: EmptyFields::default() }
             }
             None => {
                 let mut applied = applied.object;
@@ -194,7 +194,7 @@ impl ApplyConfiguration {
                 let build =
                     build.and_then(|()| decode::value(applied, &resource.message).map_err(|error| error.to_string()));
                 build.map_err(|why| {
-                    let (config, kind) = (apply::described(config), resource.kind());
+                    let (config, kind) = (apply::describe(config), resource.kind());
                     failed(format!(
                         "failed to convert new object ({config}) to proper version: unable to convert \
                          unstructured object to {kind}: {why}"
@@ -206,7 +206,7 @@ impl ApplyConfiguration {
             Status::unknown(500, why)
         })?;
         self.validate_duplicates(target.context)?;
-        let object = resource.complete(decoded.value, decoded.empties)?.unpruned(unpruned);
+        let object = resource.complete(decoded.value, decoded.empty_fields)?.unpruned(unpruned);
         let uid = object::uid(&object);
         if live.is_none() && !uid.is_empty() {
             let why =

@@ -139,7 +139,7 @@ fn apply_configuration(
     let request = apply::Apply { update: *update, force: config.force, versions: &OneVersion(update.message) };
     let applied = apply::apply(&request, Some(live_scale), &config.value).map_err(|error| apply_failure(&error))?;
     if is_custom && applied.changed {
-        return Err(not_converted(format!("failed to convert new object ({})", apply::described(&config.value))));
+        return Err(not_converted(format!("failed to convert new object ({})", apply::describe(&config.value))));
     }
     let decoded =
         decode::value(applied.object, update.message).map_err(|error| Status::unknown(500, &error.to_string()))?;

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use binnacle_authz::{AlwaysAllow, Attributes, ask};
+use binnacle_authz::{AlwaysAllow, Attributes, authorize_with_permit};
 use binnacle_builtin::Releases;
 use binnacle_discovery::Addresses;
 use binnacle_endpoints::Api;
 use binnacle_registry::admission::AdmitAll;
 use binnacle_registry::{Catalog, Installer, StorageOptions};
 use binnacle_request::{
-    Body, ConnectionInfo, Link, Query, Record, Request, RequestInfo, Shutdown, ShutdownTrigger, User,
+    Body, ConnectionInfo, Handler, Query, Record, Request, RequestInfo, Shutdown, ShutdownTrigger, User,
 };
 use binnacle_store_embedded::EmbeddedStore;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
@@ -71,7 +71,7 @@ impl Server {
         let query = Query::parse(uri.query().unwrap_or_default());
         let info = Arc::new(RequestInfo::parse(&method, uri.path(), &query, target).unwrap());
         let user = Arc::new(User::new("somebody", &["system:authenticated"]));
-        let (_, permit) = ask(&AlwaysAllow, &Attributes::of(&info, &user)).await.unwrap();
+        let (_, permit) = authorize_with_permit(&AlwaysAllow, &Attributes::of(&info, &user)).await.unwrap();
         let header = |line: &&str| {
             let (name, value) = line.split_once(": ").unwrap();
             (name.parse::<HeaderName>().unwrap(), value.parse::<HeaderValue>().unwrap())

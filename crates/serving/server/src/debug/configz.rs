@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use binnacle_request::{Body, BoxFuture, Link, Request, RequestInfo, Response};
+use binnacle_request::{Body, BoxFuture, Handler, Request, RequestInfo, Response};
 use http::HeaderValue;
 use http::header::{CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 
@@ -25,8 +25,8 @@ impl fmt::Debug for ConfigPage {
     }
 }
 
-impl Link for ConfigPage {
-    fn claims(&self, info: &RequestInfo) -> bool {
+impl Handler for ConfigPage {
+    fn matches(&self, info: &RequestInfo) -> bool {
         info.path == PATH
     }
 

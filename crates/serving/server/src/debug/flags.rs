@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
-use binnacle_request::{Body, BoxFuture, Link, Request, RequestInfo, Response};
+use binnacle_request::{Body, BoxFuture, Handler, Request, RequestInfo, Response};
 use http::header::{CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method, StatusCode};
 
@@ -37,9 +37,9 @@ impl fmt::Debug for DebugFlag {
 
 /// Serves the flags, which are not in the index of paths.
 #[derive(Clone)]
-pub struct DebugFlagsLink(pub Vec<DebugFlag>);
+pub struct DebugFlagsHandler(pub Vec<DebugFlag>);
 
-impl DebugFlagsLink {
+impl DebugFlagsHandler {
     fn page(&self) -> Response {
         let mut page = "<html>\n<head>\n<title>/debug/flags/</title>\n</head>\n<body>\n/debug/flags/<br>\n<br>\nflags:<br>\n<table>\n"
             .to_owned();
@@ -96,8 +96,8 @@ fn text_response(code: StatusCode, text: &str) -> Response {
     response
 }
 
-impl Link for DebugFlagsLink {
-    fn claims(&self, info: &RequestInfo) -> bool {
+impl Handler for DebugFlagsHandler {
+    fn matches(&self, info: &RequestInfo) -> bool {
         Self::matches_path(&info.path)
     }
 

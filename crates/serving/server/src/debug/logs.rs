@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
-use binnacle_request::{Body, BoxFuture, Link, Request, RequestInfo, Response};
+use binnacle_request::{Body, BoxFuture, Handler, Request, RequestInfo, Response};
 use bytes::Bytes;
 use futures::stream;
 use http::header::{ACCEPT_RANGES, CONTENT_RANGE, CONTENT_TYPE, LAST_MODIFIED, LOCATION, RANGE};
@@ -25,11 +25,11 @@ const SNIFF_BYTES: usize = 512;
 const MAX_ENTRIES: usize = 100_000;
 
 /// Serves the files under a directory.
-pub struct LogsLink {
+pub struct LogsHandler {
     directory: PathBuf,
 }
 
-impl LogsLink {
+impl LogsHandler {
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self { directory: directory.into() }
     }
@@ -58,8 +58,8 @@ impl LogsLink {
     }
 }
 
-impl Link for LogsLink {
-    fn claims(&self, info: &RequestInfo) -> bool {
+impl Handler for LogsHandler {
+    fn matches(&self, info: &RequestInfo) -> bool {
         below(&info.path, PATH).is_some()
     }
 

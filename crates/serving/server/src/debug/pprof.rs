@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_request::{Body, BoxFuture, Link, Query, Request, RequestInfo, Response};
+use binnacle_request::{Body, BoxFuture, Handler, Query, Request, RequestInfo, Response};
 use binnacle_telemetry::profiles::{CpuError, Stacks};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, LOCATION, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method, StatusCode};
@@ -41,7 +41,7 @@ impl fmt::Debug for HeapProfile {
 
 /// Serves profiles, which are not in the index of paths.
 #[derive(Clone, Default)]
-pub struct PprofLink {
+pub struct PprofHandler {
     heap: Option<HeapProfile>,
 }
 
@@ -58,7 +58,7 @@ const PROFILES: [(&str, &str); 6] = [
     ("cmdline", "The command line; on the socket of --debug-socket-path only, as with the Go server."),
 ];
 
-impl PprofLink {
+impl PprofHandler {
     /// Returns the handler; without `heap` there are no memory profiles.
     pub fn new(heap: Option<HeapProfile>) -> Self {
         Self { heap }
@@ -118,8 +118,8 @@ impl PprofLink {
     }
 }
 
-impl Link for PprofLink {
-    fn claims(&self, info: &RequestInfo) -> bool {
+impl Handler for PprofHandler {
+    fn matches(&self, info: &RequestInfo) -> bool {
         Self::matches_path(&info.path)
     }
 

@@ -18,7 +18,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 
 use super::pprof::text;
-use super::{DebugFlagsLink, PprofLink};
+use super::{DebugFlagsHandler, PprofHandler};
 use crate::response::page_not_found;
 
 /// The maximum length of a body, in bytes.
@@ -35,13 +35,13 @@ pub struct DebugSocket {
 }
 
 struct DebugHandlers {
-    profiles: PprofLink,
-    flags: DebugFlagsLink,
+    profiles: PprofHandler,
+    flags: DebugFlagsHandler,
 }
 
 impl DebugSocket {
     /// Binds the socket, replacing any file at the path.
-    pub fn bind(path: &Path, profiles: PprofLink, flags: DebugFlagsLink) -> io::Result<Self> {
+    pub fn bind(path: &Path, profiles: PprofHandler, flags: DebugFlagsHandler) -> io::Result<Self> {
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -92,10 +92,10 @@ impl DebugHandlers {
         };
         match path {
             "/debug/pprof/cmdline" => text(std::env::args().collect::<Vec<_>>().join("\0")),
-            _ if PprofLink::matches_path(path) => {
+            _ if PprofHandler::matches_path(path) => {
                 self.profiles.respond(&parts.method, path, parts.uri.query().unwrap_or_default(), body).await
             }
-            _ if DebugFlagsLink::matches_path(path) => {
+            _ if DebugFlagsHandler::matches_path(path) => {
                 self.flags.respond(&parts.method, path, async { Ok(body.await) }).await
             }
             _ => page_not_found(),

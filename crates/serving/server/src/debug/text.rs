@@ -1,23 +1,23 @@
 //! A page of plain text about the server itself, generated per request.
 
-use binnacle_request::{BoxFuture, Link, Request, RequestInfo, Response};
+use binnacle_request::{BoxFuture, Handler, Request, RequestInfo, Response};
 
 use crate::response::plain_text;
 
 /// Serves one page, which is not in the index of paths.
-pub struct DebugTextLink {
+pub struct DebugTextHandler {
     path: &'static str,
     text: Box<dyn Fn() -> String + Send + Sync>,
 }
 
-impl DebugTextLink {
+impl DebugTextHandler {
     pub fn new(path: &'static str, text: impl Fn() -> String + Send + Sync + 'static) -> Self {
         Self { path, text: Box::new(text) }
     }
 }
 
-impl Link for DebugTextLink {
-    fn claims(&self, info: &RequestInfo) -> bool {
+impl Handler for DebugTextHandler {
+    fn matches(&self, info: &RequestInfo) -> bool {
         info.path == self.path
     }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use binnacle_features::Version;
 use binnacle_meta::{Status, Time};
-use binnacle_request::{Body, BoxFuture, Link, Preferences, Request, RequestInfo, Response, pretty};
+use binnacle_request::{Body, BoxFuture, Handler, Preferences, Request, RequestInfo, Response, pretty};
 use binnacle_schema::{Object, Value, cbor, json, yaml};
 use http::HeaderValue;
 use http::header::{ACCEPT, CONTENT_TYPE, WARNING};
@@ -27,7 +27,7 @@ const HEADER: &str = "Warning: This endpoint is not meant to be machine parseabl
 const COMPONENT: &str = "apiserver";
 
 /// Serves the pages whose feature gates are on.
-pub struct ZPagesLink {
+pub struct ZPagesHandler {
     /// Writes failures, including CBOR if it is offered.
     pub failure: FailureWriter,
     /// True if CBOR is offered.
@@ -56,7 +56,7 @@ enum Format {
     Object { media_type: &'static str, version: &'static str },
 }
 
-impl ZPagesLink {
+impl ZPagesHandler {
     fn page(&self, path: &str) -> Option<Page> {
         match path {
             "/statusz" if self.statusz => Some(Page::Statusz),
@@ -162,8 +162,8 @@ impl ZPagesLink {
     }
 }
 
-impl Link for ZPagesLink {
-    fn claims(&self, info: &RequestInfo) -> bool {
+impl Handler for ZPagesHandler {
+    fn matches(&self, info: &RequestInfo) -> bool {
         self.page(&info.path).is_some()
     }
 

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use binnacle_audit::{Answered, Auditor, Trail};
+use binnacle_audit::{Auditor, ResponseHead, Trail};
 use binnacle_meta::{Status, Text, go_quote};
 use binnacle_request::{AnsweredStatus, BoxFuture, ConnectionInfo, Pieces, Query, Record, RequestInfo, Response, User};
 use bytes::{Bytes, BytesMut};
@@ -143,8 +143,8 @@ pub(crate) async fn record_response(
     if unknown_caller && head.code == StatusCode::UNAUTHORIZED && !failed {
         trail.unauthenticated(&presented.names());
     }
-    trail.answered(&Answered { code: head.code.as_u16(), status: head.status });
-    let limit = if head.compressed { 0 } else { trail.wants_body() };
+    trail.answered(&ResponseHead { code: head.code.as_u16(), status: head.status });
+    let limit = if head.compressed { 0 } else { trail.max_recorded_body() };
     let record_body = |body: &Bytes| {
         if limit > 0 {
             trail.body(&head.media_type, Some(body).filter(|body| body.len() <= limit));

@@ -161,7 +161,8 @@ mod tests {
         fn authenticate<'a>(
             &'a self,
             _: Credentials<'a>,
-        ) -> binnacle_request::BoxFuture<'a, Result<Option<binnacle_authn::Authenticated>, AuthnError>> {
+        ) -> binnacle_request::BoxFuture<'a, Result<Option<binnacle_authn::AuthenticationResponse>, AuthnError>>
+        {
             Box::pin(async { Ok(None) })
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use binnacle_authz::{Attributes, Authorizer, ask, forbidden};
+use binnacle_authz::{Attributes, Authorizer, authorize_with_permit, forbidden};
 use binnacle_meta::go_quote;
 use binnacle_request::latency::Part;
 use binnacle_request::{Permit, Record, RequestInfo, User};
@@ -22,7 +22,7 @@ pub(crate) async fn authorize(
 ) -> Result<Permit, Rejection> {
     let attributes = Attributes::of(info, user);
     let began = Instant::now();
-    let result = ask(authorizer, &attributes).await;
+    let result = authorize_with_permit(authorizer, &attributes).await;
     let took = began.elapsed();
     metrics.observe_authorization(result.as_ref().map(|(decision, _)| decision), took);
     record.took(Part::Authorization, took);

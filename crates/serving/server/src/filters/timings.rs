@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use binnacle_metrics::{Held, Histogram, HistogramVec, Registry, families};
+use binnacle_metrics::{CachedSeries, Histogram, HistogramVec, Registry, families};
 use binnacle_request::Record;
 
 use super::traces;
@@ -46,7 +46,7 @@ families! {
 pub(crate) struct FilterMetrics {
     families: Families,
     /// A filter without requests has no series.
-    filters: [Held<Histogram>; Filter::COUNT],
+    filters: [CachedSeries<Histogram>; Filter::COUNT],
 }
 
 impl FilterMetrics {

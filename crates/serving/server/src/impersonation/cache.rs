@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use binnacle_authn::Recent;
+use binnacle_authn::RecentCache;
 use binnacle_authz::Attributes;
 use binnacle_meta::Text;
 use binnacle_request::User;
@@ -25,7 +25,7 @@ const MAX_USER_BYTES: usize = 8192;
 /// Recently allowed impersonations.
 pub(super) struct ImpersonationCache {
     ttl: Duration,
-    users: Mutex<Recent<Key, (Instant, Arc<User>)>>,
+    users: Mutex<RecentCache<Key, (Instant, Arc<User>)>>,
 }
 
 /// The key of a decision, hashed because callers choose most of it.
@@ -34,7 +34,7 @@ pub(super) struct Key([u8; 32]);
 
 impl ImpersonationCache {
     pub(super) fn new(ttl: Duration) -> Self {
-        Self { ttl, users: Mutex::new(Recent::new(MIN_ENTRIES)) }
+        Self { ttl, users: Mutex::new(RecentCache::new(MIN_ENTRIES)) }
     }
 
     pub(super) fn get(&self, key: &Key) -> Option<Arc<User>> {

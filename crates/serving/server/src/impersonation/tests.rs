@@ -43,7 +43,7 @@ impl Rig {
         let record = Record::open(Method::GET, path.into(), None, None);
         match self.impersonation.impersonate(&mut headers, &info, requestor, &record).await {
             Ok(None) => Ok("nobody".to_owned()),
-            Ok(Some(Impersonated { user, constraint })) => {
+            Ok(Some(ImpersonatedUser { user, constraint })) => {
                 assert!(headers.is_empty());
                 assert_eq!(record.latency(Part::Impersonation).is_zero(), !self.impersonation.constrained);
                 let extra: Vec<String> = user.extra.iter().map(|(k, v)| format!(" {k}={}", v.join(","))).collect();

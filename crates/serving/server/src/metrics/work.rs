@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use binnacle_metrics::{Registry, families};
-use binnacle_work::{Exceeded, WorkBudget};
+use binnacle_work::{BudgetError, WorkBudget};
 use prometheus::{IntCounterVec, IntGaugeVec};
 
 families! {
@@ -34,12 +34,12 @@ impl WorkMetrics {
         self.raise(&self.bytes, "bytes", budget.most_memory() as u64);
         if let Err(exceeded) = budget.check() {
             let limit = match exceeded {
-                Exceeded::Steps(_) => "steps",
-                Exceeded::Memory(_) => "memory",
-                Exceeded::Defaults(_) => "defaults",
-                Exceeded::Deadline => "deadline",
-                Exceeded::Busy(_) => "pool",
-                Exceeded::Queue => "queue",
+                BudgetError::Steps(_) => "steps",
+                BudgetError::Memory(_) => "memory",
+                BudgetError::Defaults(_) => "defaults",
+                BudgetError::Deadline => "deadline",
+                BudgetError::Busy(_) => "pool",
+                BudgetError::Queue => "queue",
             };
             self.families.exceeded.with_label_values(&[limit]).inc();
         }

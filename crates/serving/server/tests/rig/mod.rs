@@ -15,11 +15,11 @@ use binnacle_authn::{Anonymous, Authorities, FailFast, Union, X509};
 use binnacle_authz::AlwaysAllow;
 use binnacle_flowcontrol::FlowControl;
 use binnacle_request::{
-    Body, BoxError, BoxFuture, Link, Preferences, Request, RequestInfo, Response, ShutdownTrigger, waiting,
+    Body, BoxError, BoxFuture, Handler, Preferences, Request, RequestInfo, Response, ShutdownTrigger, waiting,
 };
 use binnacle_server::{
-    Authentication, Canary, CanaryTimes, Chain, ChainConfig, ChainOptions, Health, HealthMetrics, Links, Metrics,
-    PingCheck, Server, json_failure,
+    Authentication, Canary, CanaryTimes, Chain, ChainConfig, ChainOptions, Health, HealthMetrics, Metrics, PingCheck,
+    Router, Server, json_failure,
 };
 use binnacle_testkit::https::{Client, Handshake};
 use binnacle_transport::{BoundPort, ConnectionLimits, DefaultCertificate, PortSharing, Tls, TlsFiles, TlsSettings};
@@ -79,8 +79,8 @@ impl Freezer {
     }
 }
 
-impl Link for TestHandler {
-    fn claims(&self, _: &RequestInfo) -> bool {
+impl Handler for TestHandler {
+    fn matches(&self, _: &RequestInfo) -> bool {
         true
     }
 
@@ -160,7 +160,7 @@ impl TestServer {
         let mut listener = port.with_tls(
             Tls::new(
                 &TlsSettings::default(),
-                DefaultCertificate::Made(files),
+                DefaultCertificate::Generated(files),
                 Vec::new(),
                 vec![Arc::new(move || names.names())],
             )
@@ -187,7 +187,7 @@ impl TestServer {
                 Anonymous::new(),
             ))),
             authorizer: Arc::new(AlwaysAllow),
-            links: Links::new(vec![Arc::new(health), Arc::new(handler)]),
+            router: Router::new(vec![Arc::new(health), Arc::new(handler)]),
             failure: json_failure,
             metrics: Metrics::new().unwrap(),
             features: Arc::default(),

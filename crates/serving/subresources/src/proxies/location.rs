@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_client::{Target, Way};
+use binnacle_client::{ConnectionOptions, Target};
 use binnacle_meta::Status;
 use rustls::ClientConfig;
 
@@ -46,7 +46,14 @@ impl<'a> Location<'a> {
 
 /// Returns the target for a server in the cluster, with a single address.
 pub(super) fn target_at(ip: &str, port: Option<u16>, tls: Option<Arc<ClientConfig>>) -> Target {
-    Target { host: ip.to_owned(), port, tls, addresses: None, server_name: None, way: Way::default() }
+    Target {
+        host: ip.to_owned(),
+        port,
+        tls,
+        addresses: None,
+        server_name: None,
+        connection: ConnectionOptions::default(),
+    }
 }
 
 #[cfg(test)]

@@ -30,6 +30,6 @@ pub(super) async fn locate(nodes: &Nodes, info: &RequestInfo, tls: &Arc<ClientCo
         addresses,
         host: kubelet.host,
         server_name: None,
-        way: kubelet.way,
+        connection: kubelet.connection,
     })
 }

@@ -15,7 +15,7 @@ use binnacle_meta::{Status, Text};
 use binnacle_registry::admission::Admission;
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value, value};
-use binnacle_work::{Exceeded, allocate, charge, pace};
+use binnacle_work::{BudgetError, allocate, charge, pace};
 
 use crate::posted_object::{PostedKind, PostedObject};
 
@@ -53,7 +53,7 @@ impl SubresourceHandler for RulesReview {
 }
 
 /// Each role is limited, but a user may have any number of roles, so the work budget limits the result.
-fn status(rules: &Rules) -> Result<Value, Exceeded> {
+fn status(rules: &Rules) -> Result<Value, BudgetError> {
     for role in &rules.roles {
         // The values and their encoding.
         charge(role.steps())?;

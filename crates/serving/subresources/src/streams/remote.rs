@@ -84,7 +84,7 @@ impl RemoteHandler {
         let headers = &request.headers;
         let (gate, features) = (self.session.gate(), self.nodes.resources.features());
         if features.enabled(gate) {
-            let passes_through = kubelet.takes_websockets && features.enabled("ExtendWebSocketsToKubelet");
+            let passes_through = kubelet.accepts_websockets && features.enabled("ExtendWebSocketsToKubelet");
             let proxy_type = if passes_through { "proxied_to_kubelet" } else { "translated_at_apiserver" };
             self.metrics.websockets.with_label_values(&[self.session.subresource(), proxy_type]).inc();
             if passes_through && is_upgrade(headers) {

@@ -11,7 +11,7 @@ use binnacle_watchcache::{CacheError, Selection, Snapshot};
 use super::{ListOptions, Match, expired};
 use crate::cache_waits::deadline;
 use crate::continue_token::ContinueToken;
-use crate::resource::Collection;
+use crate::resource::ResourceStore;
 use crate::stored::store_failure;
 
 /// The maximum number of events that the cache undoes for a list instead of reading it from the store.
@@ -31,7 +31,11 @@ pub(super) struct ListRequest<'a> {
 }
 
 impl<'a> ListRequest<'a> {
-    pub(super) fn new(collection: &Collection, namespace: &'a str, options: &'a ListOptions) -> Result<Self, Status> {
+    pub(super) fn new(
+        collection: &ResourceStore,
+        namespace: &'a str,
+        options: &'a ListOptions,
+    ) -> Result<Self, Status> {
         let selection = collection.selection(namespace, options);
         let scope = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
         let (version, start) = match &options.continue_token {
@@ -62,7 +66,7 @@ pub(super) enum ReadSource {
     StoreOrPast(Revision),
 }
 
-impl Collection {
+impl ResourceStore {
     /// Returns the source of a list, after it has reached the requested version.
     pub(super) async fn read_source(&self, list: &ListRequest<'_>) -> Result<ReadSource, Status> {
         if !self.cached || self.prefers_store(list).await? {

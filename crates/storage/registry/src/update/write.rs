@@ -26,7 +26,7 @@ impl UpdateRequest<'_> {
     ) -> Result<AttemptOutcome, WriteFailure> {
         let (collection, context) = (&self.resource.collection, self.context);
         let old_object = &old.stored.object;
-        object.withdraw_empties();
+        object.remove_empty_fields();
         let started = Instant::now();
         metrics::record_comparison(keep_unchanged_times(old_object, object), started.elapsed());
         collection.admission.validate(attributes, object, Some(old_object), &context.notes).await?;

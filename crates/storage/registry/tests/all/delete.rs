@@ -1,6 +1,6 @@
 //! Tests of delete: preconditions, finalizers, propagation, grace periods.
 
-use binnacle_registry::{DeleteOptions, Deleted, UpdateOptions};
+use binnacle_registry::{DeleteOptions, DeleteOutcome, UpdateOptions};
 use binnacle_schema::{Limits, Value, decode};
 use serde_json::json;
 use tokio::runtime::Handle;
@@ -33,8 +33,8 @@ async fn check_delete(
     cluster.create(&context(), path, manifest).await.unwrap();
     let got = cluster.delete(&context(), path, "a", options).await;
     let got = got.map(|deleted| match deleted {
-        Deleted::Gone(stored) => (Outcome::Gone, stored.object),
-        Deleted::Pending(stored) => (Outcome::Pending, stored.object),
+        DeleteOutcome::Gone(stored) => (Outcome::Gone, stored.object),
+        DeleteOutcome::Pending(stored) => (Outcome::Pending, stored.object),
     });
     if let Ok((got, _)) = &got {
         assert_eq!(*got, end, "{about}");
@@ -178,7 +178,7 @@ async fn dry_run_deletes_nothing() {
     let cluster = Cluster::new();
     cluster.create(&context(), CONFIG_MAPS, "metadata: {name: a}").await.unwrap();
     let deleted = cluster.delete(&dry_run(), CONFIG_MAPS, "a", &DeleteOptions::default()).await;
-    assert!(matches!(deleted, Ok(Deleted::Gone(_))), "{deleted:?}");
+    assert!(matches!(deleted, Ok(DeleteOutcome::Gone(_))), "{deleted:?}");
     check("it is there", &cluster.get(CONFIG_MAPS, "a").await, &Has(json!({"metadata": {"deletionTimestamp": null}})));
     let missing = cluster.delete(&context(), CONFIG_MAPS, "b", &DeleteOptions::default()).await;
     assert_eq!(
@@ -224,7 +224,7 @@ async fn applies_delete_rules_of_kind() {
     let cluster = Cluster::new();
     let delete = async |context, path, name, options: &DeleteOptions| {
         cluster.delete(&context, path, name, options).await.map(|deleted| match deleted {
-            Deleted::Gone(stored) | Deleted::Pending(stored) => stored.object,
+            DeleteOutcome::Gone(stored) | DeleteOutcome::Pending(stored) => stored.object,
         })
     };
     let guarded = Fails(

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use binnacle_builtin::Releases;
 use binnacle_meta::Status;
 use binnacle_registry::admission::AdmitAll;
-use binnacle_registry::{Catalog, Context, DeleteOptions, Deleted, Installer, Resource, StorageOptions, UpdateOptions};
+use binnacle_registry::{
+    Catalog, Context, DeleteOptions, DeleteOutcome, Installer, Resource, StorageOptions, UpdateOptions,
+};
 use binnacle_request::{CreatePermit, User};
 use binnacle_schema::{Limits, Value, decode, json};
 use binnacle_store_embedded::EmbeddedStore;
@@ -36,7 +38,7 @@ impl Cluster {
     pub(crate) async fn create(&self, context: &Context, path: &str, manifest: &str) -> Result<Value, Status> {
         let resource = self.resource(path);
         let decoded = decode::yaml(manifest.as_bytes(), &resource.message, &Limits::default()).unwrap();
-        let mut object = resource.complete(decoded.value, decoded.empties).unwrap();
+        let mut object = resource.complete(decoded.value, decoded.empty_fields).unwrap();
         object.make_object().insert("kind", resource.description.kind.clone());
         object.make_object().insert("apiVersion", resource.api_version());
         let object = resource.to_write_object(object);
@@ -69,7 +71,7 @@ impl Cluster {
         path: &str,
         name: &str,
         options: &DeleteOptions,
-    ) -> Result<Deleted, Status> {
+    ) -> Result<DeleteOutcome, Status> {
         self.resource(path).delete(context, name, options).await
     }
 

@@ -7,7 +7,7 @@ use binnacle_store::{
     Event, Expect, Op, Revision, Store, StoreError, Txn, TxnResponse, Watch, WatchMessage, prefix_range,
 };
 use binnacle_store_etcd::WatchLimits;
-use binnacle_testkit::{Etcd, PATIENCE};
+use binnacle_testkit::{Etcd, TIMEOUT};
 use bytes::Bytes;
 use futures::StreamExt;
 
@@ -42,7 +42,7 @@ async fn write(store: Arc<dyn Store>, count: usize) -> (Vec<Revision>, usize) {
 
 async fn next(watch: &mut Watch) -> Vec<Event> {
     loop {
-        let message = tokio::time::timeout(PATIENCE, watch.messages.next()).await.expect("news");
+        let message = tokio::time::timeout(TIMEOUT, watch.messages.next()).await.expect("news");
         match message.expect("the watch goes on").expect("the watch goes on") {
             WatchMessage::Events(events) => return events,
             WatchMessage::Progress(_) => {}
@@ -71,14 +71,14 @@ async fn assert_no_loss(endpoints: Vec<String>, fault: impl AsyncFnOnce()) -> us
     let (mut acknowledged, mut failed) = (Vec::new(), 0);
     for writer in writers {
         let (revisions, failures) =
-            tokio::time::timeout(4 * PATIENCE, writer).await.expect("in time").expect("a writer");
+            tokio::time::timeout(4 * TIMEOUT, writer).await.expect("in time").expect("a writer");
         acknowledged.extend(revisions);
         failed += failures;
     }
     acknowledged.sort();
     acknowledged.dedup();
     assert_eq!(acknowledged.len(), 400, "each write has a revision of its own");
-    let last = tokio::time::timeout(PATIENCE, async {
+    let last = tokio::time::timeout(TIMEOUT, async {
         loop {
             if let Ok(revision) = store.current_revision().await {
                 return revision;
@@ -88,7 +88,7 @@ async fn assert_no_loss(endpoints: Vec<String>, fault: impl AsyncFnOnce()) -> us
     let last = last.await.expect("the cluster answers");
     assert!(acknowledged.iter().all(|revision| *revision <= last));
     read_gapless(&mut watch, start, last).await;
-    let barrier = tokio::time::timeout(PATIENCE, watch.control.barrier()).await.expect("in time").expect("a barrier");
+    let barrier = tokio::time::timeout(TIMEOUT, watch.control.barrier()).await.expect("in time").expect("a barrier");
     assert!(barrier.current >= last);
     failed
 }
@@ -178,7 +178,7 @@ async fn ends_watches_when_data_is_older() {
     let mut watch = store.watch(prefix_range(b"/"), now).await.expect("a watch");
     watch.control.barrier().await.expect("a barrier");
     tokio::task::block_in_place(|| etcd.wipe(0));
-    let ended = tokio::time::timeout(PATIENCE, async {
+    let ended = tokio::time::timeout(TIMEOUT, async {
         while watch.control.barrier().await.is_ok() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -210,7 +210,7 @@ async fn ends_watch_that_reads_history_when_data_is_older() {
     let mut late = store.watch(prefix_range(b"/"), before).await.expect("a watch");
     assert_eq!(next(&mut late).await[0].revision(), Revision(before.0 + 1));
     tokio::task::block_in_place(|| etcd.wipe(0));
-    let ended = tokio::time::timeout(PATIENCE, async {
+    let ended = tokio::time::timeout(TIMEOUT, async {
         // The reader sends no requests; the hub detects it automatically.
         loop {
             match late.messages.next().await {
@@ -221,7 +221,7 @@ async fn ends_watch_that_reads_history_when_data_is_older() {
     });
     let ended = ended.await.expect("the watch that read history ends");
     assert!(matches!(ended, Some(Err(_)) | None), "{ended:?}");
-    let ended = tokio::time::timeout(PATIENCE, async { while let Some(Ok(_)) = live.messages.next().await {} }).await;
+    let ended = tokio::time::timeout(TIMEOUT, async { while let Some(Ok(_)) = live.messages.next().await {} }).await;
     ended.expect("the other watch ends");
 }
 
@@ -252,7 +252,7 @@ async fn detects_older_data_beyond_previous_revision() {
             etcd.heal();
         });
         let ended =
-            tokio::time::timeout(PATIENCE, async { while let Some(Ok(_)) = watch.messages.next().await {} }).await;
+            tokio::time::timeout(TIMEOUT, async { while let Some(Ok(_)) = watch.messages.next().await {} }).await;
         ended.expect("the watch ends");
     }
 }

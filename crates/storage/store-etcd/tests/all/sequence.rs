@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use binnacle_store::{Expect, Op, RangeRequest, Revision, Store, StoreError, Txn, WatchMessage, prefix_range};
 use binnacle_store_etcd::{EtcdStore, Sequence, WatchLimits};
-use binnacle_testkit::{Etcd, PATIENCE};
+use binnacle_testkit::{Etcd, TIMEOUT};
 use bytes::Bytes;
 use futures::StreamExt;
 
@@ -24,7 +24,7 @@ fn write(n: usize) -> (Bytes, Op) {
 }
 
 async fn begin(store: &Arc<EtcdStore>) -> Sequence {
-    Sequence::begin(Arc::clone(store), Bytes::from_static(b"counter"), PATIENCE).await.expect("it begins")
+    Sequence::begin(Arc::clone(store), Bytes::from_static(b"counter"), TIMEOUT).await.expect("it begins")
 }
 
 /// Asserts that the last changes of the keys are in the order of the writes, each with its own revision.
@@ -47,7 +47,7 @@ async fn assert_order(store: &dyn Store, after: Revision, writes: &[(Bytes, Op)]
     let end = watch.control.barrier().await.expect("a barrier").last_event;
     let (mut changes, mut reached) = (HashMap::new(), after);
     while reached < end {
-        let message = tokio::time::timeout(PATIENCE, watch.messages.next()).await.expect("news");
+        let message = tokio::time::timeout(TIMEOUT, watch.messages.next()).await.expect("news");
         let WatchMessage::Events(events) = message.expect("it goes on").expect("it goes on") else { continue };
         for event in events {
             reached = event.revision();

@@ -35,7 +35,7 @@ use deployments::{replicas, replicas_of};
 use informers::Informers;
 
 /// The longest time for the cluster to reach one of the desired states.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 const NAMESPACES: [&str; 2] = ["blue", "green"];
 
 /// The size of the cluster.
@@ -177,7 +177,7 @@ impl Cluster {
             if self.tally.bear(what, answer) == Some(true) {
                 break;
             }
-            assert!(began.elapsed() < PATIENCE, "waited in vain: {what}, {:?}", self.tally);
+            assert!(began.elapsed() < TIMEOUT, "waited in vain: {what}, {:?}", self.tally);
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         println!("{:?} {what}: took {:?}", self.began.elapsed(), began.elapsed());
@@ -411,7 +411,7 @@ async fn insist<T>(mut ask: impl AsyncFnMut() -> Result<T, kube::Error>) -> T {
     loop {
         match ask().await {
             Ok(answer) => return answer,
-            Err(error) => assert!(began.elapsed() < PATIENCE, "{error}"),
+            Err(error) => assert!(began.elapsed() < TIMEOUT, "{error}"),
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use binnacle_testkit::{PATIENCE, Server, wait_until};
+use binnacle_testkit::{Server, TIMEOUT, wait_until};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -95,7 +95,7 @@ async fn controller_manages_children_status_and_finalizers() {
     .await;
     assert_eq!(context.cleaned.load(Ordering::Relaxed), PARENTS);
     stop.send(()).unwrap();
-    tokio::time::timeout(PATIENCE, controller).await.unwrap().unwrap();
+    tokio::time::timeout(TIMEOUT, controller).await.unwrap().unwrap();
 }
 
 fn parent(n: usize) -> ResourceQuota {

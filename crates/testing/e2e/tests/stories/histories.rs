@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use binnacle_testkit::{Etcd, FaultyDisk, Server, ShiftedClock, Surroundings, wait_until};
+use binnacle_testkit::{Etcd, FaultyDisk, Server, ServerEnvironment, ShiftedClock, wait_until};
 use futures::StreamExt;
 use kube::api::{ListParams, PostParams, WatchParams};
 use kube::{Client, ResourceExt};
@@ -97,7 +97,10 @@ fn on_etcd() -> (Etcd, Vec<Server>) {
         // Longer than a member is down: a member that comes back finds the history that it needs.
         let flags = [flag.as_str(), "--etcd-compaction-interval=30s", ADDRESSES];
         let server = |_| {
-            Server::durable_in(Surroundings { clock: ShiftedClock::available(), ..Surroundings::default() }, &flags)
+            Server::durable_in(
+                ServerEnvironment { clock: ShiftedClock::available(), ..ServerEnvironment::default() },
+                &flags,
+            )
         };
         let servers = (0..3).map(server).collect();
         (etcd, servers)
@@ -107,7 +110,7 @@ fn on_etcd() -> (Etcd, Vec<Server>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_store_is_linearizable() {
     let disk = FaultyDisk::available().then(FaultyDisk::failing);
-    let surroundings = Surroundings { disk, clock: ShiftedClock::available(), ..Surroundings::default() };
+    let surroundings = ServerEnvironment { disk, clock: ShiftedClock::available(), ..ServerEnvironment::default() };
     // The history must reach back at least this far: a watch with a selector may get no event for seconds, and a busy
     // machine needs more time to start a server.
     let flags = ["--etcd-compaction-interval=15s", ADDRESSES];

@@ -24,7 +24,7 @@ const REVISIONS: &str = "/apis/apps/v1/namespaces/default/controllerrevisions";
 /// The limit on the server's peak memory: it begins with about 100 MiB.
 const MEMORY: u64 = 700 << 20;
 /// The longest wait of other clients. The server under test is not optimized and shares the machine with other tests.
-const PATIENCE: Duration = Duration::from_secs(4);
+const TIMEOUT: Duration = Duration::from_secs(4);
 /// The longest answer, in bytes.
 const ANSWER: usize = 1 << 20;
 
@@ -247,7 +247,7 @@ async fn large_bodies_do_not_delay_other_requests() {
             before >> 20,
             peak >> 20
         );
-        assert!(longest < PATIENCE, "{}: others waited {longest:?}", attack.name);
+        assert!(longest < TIMEOUT, "{}: others waited {longest:?}", attack.name);
         assert!(peak < MEMORY, "{}: {} MiB", attack.name, peak >> 20);
     }
 }

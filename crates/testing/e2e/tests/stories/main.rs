@@ -3,7 +3,7 @@
 //! Every test starts its own server on a free port. Tests that need etcd, kubectl or recorded data are ignored if these
 //! were missing when the tests were built.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 mod manifests;
 

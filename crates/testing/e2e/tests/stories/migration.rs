@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use binnacle_testkit::{
-    Authority, Etcd, EtcdTls, PATIENCE, Server, Signal, TempDir, Tool, wait_until, wait_until_blocking,
+    Authority, Etcd, EtcdTls, Server, Signal, TIMEOUT, TempDir, Tool, wait_until, wait_until_blocking,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchParams};
@@ -287,7 +287,7 @@ fn refusal(arguments: &[String]) -> String {
     let mut child = program.stdout(Stdio::null()).spawn().unwrap();
     let began = Instant::now();
     while child.try_wait().unwrap().is_none() {
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > TIMEOUT {
             child.kill().unwrap();
             child.wait().unwrap();
             panic!("the server started on it");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use binnacle_testkit::{PATIENCE, Server, wait_until};
+use binnacle_testkit::{Server, TIMEOUT, wait_until};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
@@ -172,7 +172,7 @@ async fn watches_of_compacted_versions_expire() {
         }
         let events = api.watch(&WatchParams::default().timeout(1), &old).await;
         let mut events = std::pin::pin!(events.ok()?);
-        match tokio::time::timeout(PATIENCE, events.next()).await.unwrap()? {
+        match tokio::time::timeout(TIMEOUT, events.next()).await.unwrap()? {
             Ok(WatchEvent::Error(error)) => Some(error),
             _ => None,
         }

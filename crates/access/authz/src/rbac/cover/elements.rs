@@ -1,7 +1,7 @@
 //! A list of a required rule, and which of its elements a held rule covers.
 
 use binnacle_meta::Text;
-use binnacle_work::{Exceeded, allocate, charge};
+use binnacle_work::{BudgetError, allocate, charge};
 
 use super::super::rule::ANY;
 
@@ -24,7 +24,7 @@ pub(super) struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    pub(super) fn new(texts: &'a [Text]) -> Result<Self, Exceeded> {
+    pub(super) fn new(texts: &'a [Text]) -> Result<Self, BudgetError> {
         allocate(size_of_val(texts))?;
         let mut sorted: Vec<u32> = (0u32..).zip(texts).map(|(at, _)| at).collect();
         charge(steps_of_sort(sorted.len()))?;
@@ -33,7 +33,7 @@ impl<'a> Elements<'a> {
     }
 
     /// Creates the elements of a list of resources and subresources.
-    pub(super) fn of_resources(texts: &'a [Text]) -> Result<Self, Exceeded> {
+    pub(super) fn of_resources(texts: &'a [Text]) -> Result<Self, BudgetError> {
         let mut elements = Self::new(texts)?;
         let key = |at: &u32| subresource(&texts[*at as usize]);
         let mut sorted: Vec<u32> = elements.sorted.iter().copied().filter(|at| key(at).is_some()).collect();
@@ -48,12 +48,12 @@ impl<'a> Elements<'a> {
     }
 
     /// Returns the elements that a list covers in which `*` matches everything.
-    pub(super) fn covered(&self, held: &[Text]) -> Result<Cover, Exceeded> {
+    pub(super) fn covered(&self, held: &[Text]) -> Result<Cover, BudgetError> {
         if has_any(held)? { Ok(Cover::All) } else { self.covered_exactly(held) }
     }
 
     /// Returns the elements that a list without wildcards covers.
-    pub(super) fn covered_exactly(&self, held: &[Text]) -> Result<Cover, Exceeded> {
+    pub(super) fn covered_exactly(&self, held: &[Text]) -> Result<Cover, BudgetError> {
         let mut found = Vec::new();
         for text in held {
             add(&mut found, self.equal(text))?;
@@ -62,7 +62,7 @@ impl<'a> Elements<'a> {
     }
 
     /// Returns the elements that a list of resources covers. `*/scale` matches that subresource of all resources.
-    pub(super) fn covered_resources(&self, held: &[Text]) -> Result<Cover, Exceeded> {
+    pub(super) fn covered_resources(&self, held: &[Text]) -> Result<Cover, BudgetError> {
         if has_any(held)? {
             return Ok(Cover::All);
         }
@@ -78,7 +78,7 @@ impl<'a> Elements<'a> {
     }
 
     /// Returns the elements that a list of paths covers. Several trailing stars count as one.
-    pub(super) fn covered_paths(&self, held: &[Text]) -> Result<Cover, Exceeded> {
+    pub(super) fn covered_paths(&self, held: &[Text]) -> Result<Cover, BudgetError> {
         let mut found = Vec::new();
         for pattern in held {
             let path = |at: &u32| self.texts[*at as usize].as_str();
@@ -98,7 +98,7 @@ impl<'a> Elements<'a> {
         range(&self.sorted, |at| text(at) < required, |at| text(at) == required)
     }
 
-    fn cover(&self, mut found: Vec<u32>) -> Result<Cover, Exceeded> {
+    fn cover(&self, mut found: Vec<u32>) -> Result<Cover, BudgetError> {
         charge(steps_of_sort(found.len()))?;
         found.sort_unstable();
         found.dedup();
@@ -116,7 +116,7 @@ fn range(sorted: &[u32], before: impl Fn(&u32) -> bool, within: impl Fn(&u32) ->
     &rest[..rest.partition_point(within)]
 }
 
-fn add(found: &mut Vec<u32>, more: &[u32]) -> Result<(), Exceeded> {
+fn add(found: &mut Vec<u32>, more: &[u32]) -> Result<(), BudgetError> {
     // The cost of a binary search.
     charge(3 + more.len() as u64)?;
     allocate(size_of_val(more))?;
@@ -124,7 +124,7 @@ fn add(found: &mut Vec<u32>, more: &[u32]) -> Result<(), Exceeded> {
     Ok(())
 }
 
-fn has_any(held: &[Text]) -> Result<bool, Exceeded> {
+fn has_any(held: &[Text]) -> Result<bool, BudgetError> {
     charge(1 + held.len() as u64 / 8)?;
     Ok(held.iter().any(|text| text == ANY))
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
 use binnacle_meta::Text;
-use binnacle_work::{Exceeded, allocate, pace};
+use binnacle_work::{BudgetError, allocate, pace};
 
 use super::super::rule::Rule;
 use super::{Permission, UncoveredRule};
@@ -26,7 +26,7 @@ pub(in super::super) struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     /// Formats missing permissions as sorted lines. The last line has the number of those that are not listed.
-    pub(in super::super) fn of(missing: &[UncoveredRule<'a>]) -> Result<String, Exceeded> {
+    pub(in super::super) fn of(missing: &[UncoveredRule<'a>]) -> Result<String, BudgetError> {
         allocate(MAX_BYTES.min(64 * missing.len()))?;
         let mut lines = Self::default();
         for uncovered in missing {

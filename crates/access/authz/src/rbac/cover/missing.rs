@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use binnacle_work::{Exceeded, allocate, charge};
+use binnacle_work::{BudgetError, allocate, charge};
 
 use super::super::rule::Rule;
 use super::elements::Cover;
@@ -40,8 +40,8 @@ impl MissingCombinations {
     pub(super) fn of<'h>(
         sizes: &[usize],
         held: impl Iterator<Item = &'h Rule>,
-        covered: impl Fn(&Rule, usize) -> Result<Cover, Exceeded>,
-    ) -> Result<Self, Exceeded> {
+        covered: impl Fn(&Rule, usize) -> Result<Cover, BudgetError>,
+    ) -> Result<Self, BudgetError> {
         let mut boxes: Vec<BoxCovers> = Vec::new();
         'rules: for rule in held {
             charge(1)?;
@@ -70,14 +70,14 @@ impl MissingCombinations {
     pub(super) fn visit(
         &self,
         visitor: &mut dyn FnMut(&[usize]) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>, Exceeded> {
+    ) -> Result<ControlFlow<()>, BudgetError> {
         self.tree.visit(&self.sizes, &mut Vec::with_capacity(self.sizes.len()), visitor)
     }
 }
 
 impl Tree {
     /// Builds the tree. `boxes` are the covers of the remaining lists, one per rule.
-    fn of(boxes: &[&[Cover]], sizes: &[usize]) -> Result<Self, Exceeded> {
+    fn of(boxes: &[&[Cover]], sizes: &[usize]) -> Result<Self, BudgetError> {
         charge(1 + boxes.len() as u64)?;
         if boxes.is_empty() {
             return Ok(Self::Everything);
@@ -116,7 +116,7 @@ impl Tree {
         mut of_element: Vec<(u32, u32)>,
         size: usize,
         rest: &[usize],
-    ) -> Result<Self, Exceeded> {
+    ) -> Result<Self, BudgetError> {
         charge(of_element.len() as u64 * u64::from(of_element.len().ilog2() + 1) + size as u64)?;
         allocate(of_element.len() * size_of::<u32>() + size * size_of::<(u32, u32)>())?;
         of_element.sort_unstable();
@@ -174,7 +174,7 @@ impl Tree {
         sizes: &[usize],
         at: &mut Vec<usize>,
         visitor: &mut dyn FnMut(&[usize]) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>, Exceeded> {
+    ) -> Result<ControlFlow<()>, BudgetError> {
         charge(1)?;
         let Some((size, rest)) = sizes.split_first() else {
             return Ok(if matches!(self, Self::Nothing) { ControlFlow::Continue(()) } else { visitor(at) });

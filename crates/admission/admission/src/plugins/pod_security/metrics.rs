@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_features::Version;
-use binnacle_metrics::{Family, Registry, Series, families, keep};
+use binnacle_metrics::{Family, Registry, Series, families, register_family};
 use binnacle_registry::admission::{Attributes, Operation};
 use prometheus::IntCounterVec;
 use prometheus::core::{Collector, Desc};
@@ -62,13 +62,13 @@ impl Mode {
 impl PodSecurityMetrics {
     pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let families = Families::build()?;
-        keep(registry, families.errors.clone())?;
+        register_family(registry, families.errors.clone())?;
         let objects = [("create", "pod"), ("update", "pod"), ("create", "controller"), ("update", "controller")];
         let exempt = objects.map(|(operation, resource)| vec![operation, resource, ""]);
-        keep(registry, SeededFamily::new(&families.exemptions, exempt.into()))?;
+        register_family(registry, SeededFamily::new(&families.exemptions, exempt.into()))?;
         let unrestricted = ["create", "update"]
             .map(|operation| vec!["allow", "privileged", "latest", "enforce", operation, "pod", ""]);
-        keep(registry, SeededFamily::new(&families.evaluations, unrestricted.to_vec()))?;
+        register_family(registry, SeededFamily::new(&families.evaluations, unrestricted.to_vec()))?;
         let unrestricted = Arc::new(unrestricted.map(|labels| Series::new(&families.evaluations, &labels)));
         Ok(Self { families, unrestricted })
     }

@@ -10,7 +10,7 @@ use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::types::{List, Map, Str};
 use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::{Limits, json};
-use binnacle_validation::ip::Legacy;
+use binnacle_validation::ip::LegacyIpRules;
 use binnacle_validation::{checks, ip, names, repeated, resource_names};
 
 use super::config_source;
@@ -171,7 +171,7 @@ fn is_feature_name(name: &str) -> bool {
 }
 
 fn pod_cidrs(features: &Features, cidrs: FieldRef<List<Str>>, errors: &mut FieldErrors) {
-    let legacy = Legacy::of(features);
+    let legacy = LegacyIpRules::of(features);
     for cidr in errors.while_room(cidrs.items()) {
         ip::legacy_cidr(&cidr, cidr.str(), &legacy, errors);
     }

@@ -11,7 +11,7 @@ use binnacle_fields::types::{List, Str};
 use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
-use binnacle_validation::ip::Legacy;
+use binnacle_validation::ip::LegacyIpRules;
 use binnacle_validation::{checks, cluster_ips, endpoint, ip, metadata, ports};
 
 use super::is_externally_accessible;
@@ -43,10 +43,10 @@ pub(super) fn validate(features: &Features, service: FieldRef<Service>, old: Opt
     let selector = spec.at(Spec::SELECTOR);
     metadata::validate_labels(selector, e);
     session_affinity(spec, e);
-    let legacy = Legacy::of(features);
+    let legacy = LegacyIpRules::of(features);
     cluster_ips::validate(spec, old_spec, &legacy, e);
     let known = old_spec.iter().flat_map(|old| old.at(Spec::EXTERNAL_IPS).strs());
-    external_addresses(spec.at(Spec::EXTERNAL_IPS), &legacy.clone().knowing(known), e);
+    external_addresses(spec.at(Spec::EXTERNAL_IPS), &legacy.clone().allowing_existing(known), e);
     checks::required_one_of(&kind, kind.str(), &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"], e);
     if kind.str() == "ClusterIP" {
         for port in e.while_room(ports.items()) {
@@ -111,14 +111,14 @@ pub(super) fn validate_status(features: &Features, service: FieldRef<Service>, o
         return errors;
     }
     let known = old.items().map(|ingress| ingress.at(Ingress::IP).str()).filter(|ip| !ip.is_empty());
-    let known = Legacy::of(features).knowing(known);
+    let known = LegacyIpRules::of(features).allowing_existing(known);
     for item in errors.while_room(ingress.items()) {
         ingress_rules(item, &known, &mut errors);
     }
     errors
 }
 
-fn ingress_rules(ingress: FieldRef<Ingress>, known: &Legacy<'_>, errors: &mut FieldErrors) {
+fn ingress_rules(ingress: FieldRef<Ingress>, known: &LegacyIpRules<'_>, errors: &mut FieldErrors) {
     let (address, mode, host) = (ingress.at(Ingress::IP), ingress.at(Ingress::IP_MODE), ingress.at(Ingress::HOSTNAME));
     if !address.is_empty() {
         ip::legacy_ip(&address, address.str(), known, errors);
@@ -279,7 +279,7 @@ fn client_ip_affinity(config: FieldRef<SessionAffinityConfig>, errors: &mut Fiel
     }
 }
 
-fn external_addresses(list: FieldRef<List<Str>>, known: &Legacy<'_>, errors: &mut FieldErrors) {
+fn external_addresses(list: FieldRef<List<Str>>, known: &LegacyIpRules<'_>, errors: &mut FieldErrors) {
     for address in errors.while_room(list.items()) {
         let before = errors.len();
         ip::legacy_ip(&address, address.str(), known, errors);
@@ -314,7 +314,7 @@ fn duplicate_ports(list: FieldRef<List<Port>>, errors: &mut FieldErrors) {
 fn source_ranges<'v>(
     service: FieldRef<Service>,
     old: Option<FieldRef<'_, 'v, Service>>,
-    legacy: Legacy<'v>,
+    legacy: LegacyIpRules<'v>,
     errors: &mut FieldErrors,
 ) {
     let (spec, metadata) = (service.at(Service::SPEC), service.at(Service::METADATA));
@@ -328,7 +328,7 @@ fn source_ranges<'v>(
             errors.push(ranges.forbidden(ONLY_FOR_BALANCERS));
         }
         let known = old.iter().flat_map(|old| old.at(Service::SPEC).at(Spec::LOAD_BALANCER_SOURCE_RANGES).strs());
-        let known = legacy.knowing(known.map(str::trim));
+        let known = legacy.allowing_existing(known.map(str::trim));
         for range in errors.while_room(ranges.items()) {
             ip::legacy_cidr(&range, range.str().trim(), &known, errors);
         }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use binnacle_endpoints::failure_response;
 use binnacle_meta::{Status, Text};
 use binnacle_proxy::{Relay, relay};
-use binnacle_request::{BoxFuture, Detour, Preferences, Request, Response};
+use binnacle_request::{BoxFuture, Interceptor, Preferences, Request, Response};
 use http::StatusCode;
 use http::header::{HeaderName, HeaderValue};
 
@@ -17,10 +17,10 @@ use crate::identity;
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
-impl Detour for Peers {
+impl Interceptor for Peers {
     /// Returns true for requests that a peer can serve and this server cannot. Requests that a peer has forwarded are
     /// never forwarded again.
-    fn takes(&self, request: &Request) -> bool {
+    fn intercepts(&self, request: &Request) -> bool {
         self.is_missing_locally(&request.info)
             && request.headers.get(PEER_PROXIED).is_none_or(|value| value != "true")
             && !self.servers_with(&request.info).is_empty()

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use binnacle_client::Way;
+use binnacle_client::ConnectionOptions;
 use parking_lot::Mutex;
 use rustls::client::ResolvesClientCert;
 
@@ -20,7 +20,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct Trust {
     path: PathBuf,
     identity: Option<Arc<dyn ResolvesClientCert>>,
-    way: Way,
+    connection: ConnectionOptions,
     current: Mutex<Current>,
 }
 
@@ -32,11 +32,15 @@ struct Current {
 
 impl Trust {
     /// Fails with the reason if the file cannot be used.
-    pub(super) fn new(path: PathBuf, identity: Option<Arc<dyn ResolvesClientCert>>, way: Way) -> Result<Self, String> {
+    pub(super) fn new(
+        path: PathBuf,
+        identity: Option<Arc<dyn ResolvesClientCert>>,
+        connection: ConnectionOptions,
+    ) -> Result<Self, String> {
         let authorities = std::fs::read(&path).map_err(|error| format!("open {}: {error}", path.display()))?;
-        let connections = Arc::new(connect(&authorities, identity.as_ref(), &way)?);
+        let connections = Arc::new(connect(&authorities, identity.as_ref(), &connection)?);
         let current = Mutex::new(Current { authorities, connections, checked_at: Instant::now() });
-        Ok(Self { path, identity, way, current })
+        Ok(Self { path, identity, connection, current })
     }
 
     /// Returns connections that trust the authorities in the file, or the last ones while the file cannot be read.
@@ -57,7 +61,7 @@ impl Trust {
             return Err(format!("{} is empty", self.path.display()));
         }
         if authorities != current.authorities {
-            current.connections = Arc::new(connect(&authorities, self.identity.as_ref(), &self.way)?);
+            current.connections = Arc::new(connect(&authorities, self.identity.as_ref(), &self.connection)?);
             current.authorities = authorities;
         }
         Ok(())
@@ -67,7 +71,7 @@ impl Trust {
 fn connect(
     authorities: &[u8],
     identity: Option<&Arc<dyn ResolvesClientCert>>,
-    way: &Way,
+    connection: &ConnectionOptions,
 ) -> Result<Connections, String> {
-    Connections::new(|| verification_by(authorities), SERVER_NAME, identity.cloned(), None, way.clone())
+    Connections::new(|| verification_by(authorities), SERVER_NAME, identity.cloned(), None, connection.clone())
 }

@@ -24,7 +24,7 @@ const MANAGER: &str = "endpointslice-controller.k8s.io";
 /// The maximum number of endpoints in a slice, the controller manager's default.
 const MOST: usize = 100;
 /// The longest wait for a written slice to appear in the mirror.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 struct Slices {
     known: Informers,
@@ -58,7 +58,7 @@ impl Controller for Slices {
             .filter(|service| service.metadata.deletion_timestamp.is_none() && selector(service).is_some())
             .filter(|service| {
                 let written = self.written.get(&service.uid().unwrap());
-                written.is_none_or(|(version, at)| self.known.slices.has_seen(*version) || at.elapsed() > PATIENCE)
+                written.is_none_or(|(version, at)| self.known.slices.has_seen(*version) || at.elapsed() > TIMEOUT)
             })
             .collect();
         let none = Vec::new();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use binnacle_testkit::{PATIENCE, TempDir, wait_until};
+use binnacle_testkit::{TIMEOUT, TempDir, wait_until};
 use futures::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
@@ -67,7 +67,7 @@ impl Browser {
         let call = json!({"id": self.sent, "method": method, "params": parameters});
         self.page.send(Message::Text(call.to_string().into())).await.unwrap();
         loop {
-            let next = tokio::time::timeout(PATIENCE, self.page.next()).await.expect("the browser does not answer");
+            let next = tokio::time::timeout(TIMEOUT, self.page.next()).await.expect("the browser does not answer");
             let Message::Text(text) = next.unwrap().unwrap() else { continue };
             let told: Value = serde_json::from_str(&text).unwrap();
             if told["id"] == self.sent {
@@ -126,7 +126,7 @@ async fn page_of(address: &str) -> String {
         // The browser keeps the connection open.
         let mut answer = Vec::new();
         let pages: Vec<Value> = loop {
-            let read = tokio::time::timeout(PATIENCE, stream.read_buf(&mut answer)).await.ok()?.ok()?;
+            let read = tokio::time::timeout(TIMEOUT, stream.read_buf(&mut answer)).await.ok()?.ok()?;
             let whole = std::str::from_utf8(&answer).ok().and_then(|text| text.split_once("\r\n\r\n"));
             match whole.and_then(|(_, body)| serde_json::from_str(body).ok()) {
                 Some(pages) => break pages,

@@ -7,7 +7,7 @@ use binnacle_testkit::frames::{
     DATA, Frame, Frames, GOAWAY, HEADERS, INITIAL_WINDOW, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE,
 };
 use binnacle_testkit::https::Handshake;
-use binnacle_testkit::{PATIENCE, Server, TempDir};
+use binnacle_testkit::{Server, TIMEOUT, TempDir};
 use serde_json::json;
 use tokio::net::TcpStream;
 
@@ -65,7 +65,7 @@ async fn closes_connections_with_unread_responses() {
                     }
                 }
             };
-            tokio::time::timeout(PATIENCE, until_ended).await.expect("the streams or the connection end");
+            tokio::time::timeout(TIMEOUT, until_ended).await.expect("the streams or the connection end");
             (left, reset, data)
         }));
     }
@@ -116,7 +116,7 @@ async fn ends(frames: &mut Frames, most: u32, piece: impl Fn(u32) -> Vec<u8>) ->
         }
         tokio::task::yield_now().await;
     }
-    tokio::time::timeout(PATIENCE, frames.rest()).await.is_ok()
+    tokio::time::timeout(TIMEOUT, frames.rest()).await.is_ok()
 }
 
 /// CVE-2023-44487, CVE-2023-39325: streams that are opened and reset, so that there is never an answer after which the

@@ -14,7 +14,7 @@ use binnacle_fields::types::{Int, List};
 use binnacle_fields::{Field, FieldRef};
 use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::{Object, Value};
-use binnacle_validation::ip::Legacy;
+use binnacle_validation::ip::LegacyIpRules;
 use binnacle_validation::names::inclusive_range_error;
 use binnacle_validation::{checks, ip};
 
@@ -52,7 +52,7 @@ pub(in crate::core::pod) fn validate(features: &Features, pod: FieldRef<Pod>, ol
     claim_statuses(status.at(Status::RESOURCE_CLAIM_STATUSES), spec, e);
     extended_claim(status.at(Status::EXTENDED_RESOURCE_CLAIM_STATUS), spec, e);
     claim_statuses::node_allocatable(status, spec, e);
-    let legacy = Legacy::of(features);
+    let legacy = LegacyIpRules::of(features);
     addresses(status.at(Status::POD_IPS), old_status.at(Status::POD_IPS), legacy.clone(), e);
     host_addresses(status, old_status, legacy, e);
     for (list, _) in STATUSES {
@@ -230,10 +230,10 @@ fn extended_claim(claim: FieldRef<ExtendedClaim>, spec: FieldRef<Spec>, errors: 
 fn addresses<'v>(
     list: FieldRef<List<PodIP>>,
     old: FieldRef<'_, 'v, List<PodIP>>,
-    legacy: Legacy<'v>,
+    legacy: LegacyIpRules<'v>,
     errors: &mut FieldErrors,
 ) {
-    let legacy = legacy.knowing(old.items().map(|known| known.at(PodIP::IP).str()));
+    let legacy = legacy.allowing_existing(old.items().map(|known| known.at(PodIP::IP).str()));
     for item in errors.while_room(list.items()) {
         ip::legacy_ip(&item, item.at(PodIP::IP).str(), &legacy, errors);
     }
@@ -258,7 +258,7 @@ fn addresses<'v>(
 fn host_addresses<'v>(
     status: FieldRef<Status>,
     old: FieldRef<'_, 'v, Status>,
-    legacy: Legacy<'v>,
+    legacy: LegacyIpRules<'v>,
     errors: &mut FieldErrors,
 ) {
     let list = status.at(Status::HOST_IPS);
