@@ -20,7 +20,7 @@ pub fn is_headless(spec: FieldRef<Spec>) -> bool {
 
 /// Validates the spec of a service and its change from the old one, before and after the assignment of cluster IPs.
 pub fn validate(spec: FieldRef<Spec>, old: Option<FieldRef<Spec>>, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
-    // All of these must then be unset, which is checked with the type.
+    // All of these must then be unset, which the validation of the type checks.
     if spec.at(Spec::TYPE).str() == "ExternalName" {
         return;
     }
@@ -51,7 +51,7 @@ pub fn validate(spec: FieldRef<Spec>, old: Option<FieldRef<Spec>>, legacy: &Lega
     if addresses.len() > 2 {
         errors.push(addresses.invalid("may only hold up to 2 values"));
     }
-    // The checks below would only repeat these errors.
+    // The following checks would only repeat these errors.
     if unreadable {
         return;
     }
@@ -135,7 +135,7 @@ fn families_update(spec: FieldRef<Spec>, old: FieldRef<Spec>, errors: &mut Field
         errors.push(FieldError::invalid(&new.path().index(0), new.value(), "primary ipFamily can not be unset"));
     }
     if has_other_first(new.list(), old.list()) {
-        // kube-apiserver shows the addresses in this error.
+        // This error of kube-apiserver contains the addresses.
         errors.push(FieldError::invalid(&new.path().index(0), addresses.value(), UNCHANGEABLE));
     }
     if old.len() > new.len() && new.len() == 1 {
