@@ -1,5 +1,5 @@
 //! Collects the descriptions of `k8s-openapi` in one text with tables of positions: constant data that the program only
-//! reads on request. The crate itself, and its schemas, are not part of the program.
+//! reads on request. The crate and its schemas are not linked into the program.
 
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
@@ -53,8 +53,8 @@ fn part_watch_event(schemas: &mut BTreeMap<String, Value>) {
     event["properties"]["object"] = serde_json::json!({ "description": object });
 }
 
-/// Adds the definitions of kinds that the release removed and serves only where it emulates an older one, which the
-/// dependency lacks: their words are those of the version that is left.
+/// Adds the definitions of removed kinds, which are served only while an older release is emulated and which the
+/// dependency lacks: they have the descriptions of the remaining version.
 fn add_removed(schemas: &mut BTreeMap<String, Value>) {
     const LEFT: &str = "io.k8s.api.admissionregistration.v1.";
     const REMOVED: &str = "io.k8s.api.admissionregistration.v1beta1.";

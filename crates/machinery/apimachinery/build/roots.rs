@@ -1,4 +1,4 @@
-//! The definitions from which all others are reachable: kinds, and the few structs that are sent by themselves.
+//! The definitions from which all others are reachable: kinds, and the few structs that are sent on their own.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::WatchEvent;
 use schemars::{JsonSchema, SchemaGenerator};

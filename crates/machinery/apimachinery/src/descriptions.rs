@@ -1,7 +1,7 @@
 //! Descriptions of the Kubernetes types and of their fields.
 //!
-//! The descriptions are those of `k8s-openapi`; the repository contains none. The build adds them to the program as
-//! constant data, so that a lookup computes and allocates nothing.
+//! The descriptions come from `k8s-openapi`; the repository contains none. The build embeds them as constant data, so
+//! that a lookup does not allocate.
 
 /// Returns the description of a definition: `definition("io.k8s.api.core.v1.PodSpec")`. `None` if there is none.
 pub fn definition(definition: &str) -> Option<&'static str> {

@@ -2,7 +2,7 @@
 
 use binnacle_meta::Text;
 
-/// The number of a node: the index into tables of positions, types and references.
+/// The ID of a node: its index in the tables of positions, types and references.
 pub(crate) type Id = u32;
 
 #[derive(Clone, Debug)]

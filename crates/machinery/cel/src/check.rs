@@ -156,7 +156,7 @@ impl Checker<'_> {
 
     /// Returns the meaning of a name; a leading dot selects the outermost one.
     fn lookup(&self, name: &str) -> Option<Ident> {
-        // A leading dot hides no variable of a loop.
+        // A leading dot does not hide the variables of loops.
         let name = name.strip_prefix('.').unwrap_or(name);
         if let Some((name, ty)) = self.scopes.iter().rev().find_map(|scope| scope.get_key_value(name)) {
             return Some(Ident::Local(name.clone(), ty.clone()));
@@ -190,7 +190,7 @@ impl Checker<'_> {
         let result = match &target {
             Type::Map(entry) => entry.1.clone(),
             Type::Object(name) => self.field_type(id, name, field).unwrap_or(Type::Error),
-            // Declared as objects, whose fields nobody knows.
+            // Declared as objects without known fields.
             Type::Opaque(name, _) if name.starts_with("kubernetes.") => {
                 self.error(id, &format!("unexpected failed resolution of '{name}'"));
                 Type::Error
@@ -379,7 +379,7 @@ impl Checker<'_> {
             self.check(&field.value);
             let expected = match &result {
                 Type::Object(name) if name == "JSONPatch" && self.env.field_of(name, &field.name) == Some(None) => {
-                    // This type accepts every name, and has no type for those that it does not know.
+                    // This type accepts every name, and has no type for undeclared ones.
                     let actual = self.ty(&field.value);
                     let text = format!(
                         "expected type of field '{}' is '' but provided type is '{}'",

@@ -61,7 +61,7 @@ impl Environment {
     }
 }
 
-/// The steps of parsing a character, and of checking, estimating and planning a node.
+/// The work of parsing a character, and of checking, estimating and planning a node, in steps.
 const STEPS_PER_CHARACTER: u64 = 10;
 const STEPS_PER_NODE: u64 = 100;
 

@@ -114,8 +114,8 @@ impl DeclType {
         Self::new(Shape::Object(Arc::new(ObjectType { name: name.into(), fields })))
     }
 
-    /// Returns the type of a message of the schema, as which expressions see objects of a built-in kind. Recursive
-    /// messages are dyn.
+    /// Returns the type of a message of the schema: the type of objects of a built-in kind in expressions. Recursive
+    /// messages are `dyn`.
     pub fn of_message(message: &Message) -> Self {
         Self::message_within(message, &mut Vec::new())
     }
@@ -217,8 +217,8 @@ impl ObjectType {
         self.fields.get(name)
     }
 
-    /// Returns the field with a name in expressions, where one with the name of a keyword can also be accessed by it,
-    /// not only by the escaped name `__keyword__`.
+    /// Returns the field with a name in expressions. A field named like a keyword can be accessed by its plain name as
+    /// well as by the escaped name `__keyword__`.
     pub(crate) fn field_or_keyword(&self, name: &str) -> Option<&DeclField> {
         self.field(name).or_else(|| is_keyword(name).then(|| self.field(&format!("__{name}__")))?)
     }
@@ -235,7 +235,7 @@ impl ObjectType {
     }
 }
 
-/// Keywords, which must be escaped as names of members.
+/// Keywords, which must be escaped as field names.
 const ESCAPED_KEYWORDS: [&str; 21] = [
     "true",
     "false",
@@ -260,13 +260,13 @@ const ESCAPED_KEYWORDS: [&str; 21] = [
     "while",
 ];
 
-/// Returns true if a name is a keyword, which cannot be the name of a variable, nor of a member unless escaped.
+/// Returns true if a name is a keyword, which cannot name a variable, and can name a field only when escaped.
 pub fn is_keyword(name: &str) -> bool {
     ESCAPED_KEYWORDS.contains(&name)
 }
 
 /// Returns the name of a member in expressions: characters that identifiers cannot contain are escaped (`a.b` is
-/// `a__dot__b`), and so are keywords (`__if__`). `None` if the result is no identifier either.
+/// `a__dot__b`), and so are keywords (`__if__`). Returns `None` if the result is not an identifier.
 pub fn escape(name: &str) -> Option<Text> {
     let first = *name.as_bytes().first()?;
     if first.is_ascii_digit() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-/".contains(&b)) {

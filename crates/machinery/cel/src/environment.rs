@@ -1,4 +1,4 @@
-//! The environment for one kind of expressions: variables, types, functions.
+//! The environment of expressions: variables, types and functions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub struct Environment {
 pub(crate) struct Variable {
     pub(crate) name: Text,
     ty: Type,
-    /// The type of its data, if known in detail.
+    /// The detailed type of its data, if declared.
     pub(crate) data: Option<Arc<DeclType>>,
 }
 
@@ -57,7 +57,7 @@ impl Environment {
         self
     }
 
-    /// Declares a variable that holds data of a type, and all object types within it.
+    /// Declares a variable with data of a type, and all object types within it.
     pub fn with_data(self, name: impl Into<Text>, ty: &DeclType) -> Self {
         let mut env = self.with_types_of(ty);
         env.declare(Variable { name: name.into(), ty: ty.ty(), data: Some(Arc::new(ty.clone())) });
@@ -120,7 +120,7 @@ impl Environment {
     }
 
     pub(crate) fn function(&self, name: &str) -> Option<&'static Function> {
-        // Only expressions that can create patch operations need to write paths.
+        // Only expressions that can create patch operations need to escape paths.
         self.functions.get(name).filter(|_| name != "jsonpatch.escapeKey" || self.constructors.json_patch)
     }
 

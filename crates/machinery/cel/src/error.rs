@@ -15,7 +15,7 @@ pub struct Error(Arc<ErrorKind>);
 enum ErrorKind {
     Message(Cow<'static, str>),
     CostLimit,
-    Exceeded(BudgetError),
+    BudgetError(BudgetError),
 }
 
 impl Error {
@@ -31,7 +31,7 @@ impl Error {
         Self::new("no such overload")
     }
 
-    /// Returns true for values that an operator is not defined for.
+    /// Returns true if no overload of a function or operator accepts the arguments.
     pub(crate) fn is_no_such_overload(&self) -> bool {
         *self == Self::no_such_overload()
     }

@@ -73,7 +73,7 @@ impl Program {
 struct Eval<'a, 'm> {
     meter: &'m Meter,
     variables: &'m Activation<'a>,
-    /// The variables of loops. An error is kept in an accumulator, where a later round may absorb it.
+    /// The variables of loops. An accumulator may hold an error, which a later iteration may absorb.
     slots: Vec<EvalResult<'a>>,
 }
 
@@ -86,7 +86,7 @@ impl<'a> Eval<'a, '_> {
             Plan::Const(value) => Ok(value.borrow()),
             Plan::Attribute(attribute) => {
                 let value = self.attribute(attribute);
-                // Conditions and presence tests are free by themselves.
+                // Conditions and presence tests cost nothing themselves.
                 if !attribute.test && !matches!(attribute.root, Root::Conditional(_)) {
                     self.meter.charge(cost::SELECT)?;
                 }
@@ -278,7 +278,7 @@ impl<'a> Eval<'a, '_> {
             QualifierKey::Dynamic(plan) => {
                 dynamic = self.unobserved(plan)?;
                 let kind = match (&dynamic, plan) {
-                    // A member of an object, which is no value of an expression yet.
+                    // A member of an object, which is not converted to a CEL value yet.
                     (Val::Null, Plan::Attribute(_)) => Some("<nil>"),
                     (value, _) => value.not_a_qualifier(),
                 };
@@ -354,7 +354,7 @@ impl<'a> Eval<'a, '_> {
     }
 
     fn apply(&mut self, call: &'a CallPlan, args: &[Val<'a>]) -> EvalResult<'a> {
-        // Functions walk their texts once; those that do more charge it.
+        // Functions read their string arguments once; those that do more charge the rest themselves.
         self.meter.work(1 + args.iter().map(Val::bytes).sum::<usize>() as u64 / 4)?;
         let result = match args {
             [Val::Str(_), ..] => split_aborts(call.function.call(call.overload, self.meter, args))?,
@@ -498,7 +498,7 @@ impl<'a> Eval<'a, '_> {
         self.plan(&fold.result)
     }
 
-    /// Runs one round of a loop; false ends the loop.
+    /// Runs one iteration of a loop. Returns false to end the loop.
     fn round(&mut self, fold: &'a Fold) -> Result<bool, Error> {
         if let Ok(Val::Bool(false)) = split_aborts(self.plan(&fold.condition))? {
             return Ok(false);

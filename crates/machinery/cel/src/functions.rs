@@ -13,7 +13,7 @@ pub(crate) type FunctionOp = for<'a> fn(&Meter, &[Val<'a>]) -> Result<Val<'a>, E
 /// A function in the declaration of a library.
 pub(crate) struct FunctionDecl {
     pub(crate) name: &'static str,
-    /// One implementation for all overloads, which inspects the types itself.
+    /// One implementation for all overloads, which dispatches on the types itself (cel-go's singleton binding).
     pub(crate) all: Option<FunctionOp>,
     pub(crate) overloads: &'static [OverloadDecl],
 }

@@ -1,9 +1,9 @@
 //! The Common Expression Language as Kubernetes uses it.
 //!
-//! An [`Environment`] has the variables, types and libraries of one kind of expressions. It compiles an expression into
-//! an [`Ast`], which has a type and a cost estimate, and that into a [`Program`]. Programs are evaluated with an
-//! [`Activation`], which has the values of the variables; these borrow from object trees. The cost is counted as in
-//! kube-apiserver, and evaluation ends at the limit.
+//! An [`Environment`] holds the variables, types and libraries of expressions. It compiles an expression into an
+//! [`Ast`], which has a type and a cost estimate, and an [`Ast`] into a [`Program`]. Programs are evaluated with an
+//! [`Activation`], which holds the values of the variables; these borrow from object trees. Evaluation counts the cost
+//! like kube-apiserver, and stops at the limit.
 //!
 //! ```
 //! use binnacle_cel::{DeclType, Environment, PER_CALL_LIMIT, Shape, Type, Val, Version};

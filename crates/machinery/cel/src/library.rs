@@ -40,7 +40,8 @@ pub(crate) struct FunctionSet {
 }
 
 impl FunctionSet {
-    /// Returns the functions for expressions of a version. There are few versions, so each set is built once and kept.
+    /// Returns the functions for expressions of a version. There are few versions, so each set is built once and never
+    /// dropped.
     pub(crate) fn of(version: Version) -> &'static Self {
         static SETS: OnceLock<Mutex<HashMap<Version, &'static FunctionSet>>> = OnceLock::new();
         let version = version.rounded();

@@ -28,7 +28,7 @@ impl Meter {
         if total > self.limit { Err(Error::cost_limit()) } else { Ok(()) }
     }
 
-    /// Charges steps of work, before they are taken.
+    /// Charges steps of work in advance.
     #[inline]
     pub(crate) fn work(&self, steps: u64) -> Result<(), Error> {
         Ok(binnacle_work::charge(steps)?)
@@ -51,7 +51,7 @@ impl Meter {
     /// Charges the look-up of a key.
     #[inline]
     pub(crate) fn key(&self, key: &Val<'_>) -> Result<(), Error> {
-        // Copied and hashed.
+        // The key is copied and hashed.
         Ok(binnacle_work::charge(2 + key.bytes() as u64 / 4)?)
     }
 
@@ -62,7 +62,7 @@ impl Meter {
         Ok(binnacle_work::allocate(ENTRY + key.bytes())?)
     }
 
-    /// Returns the cost that is left.
+    /// Returns the remaining cost.
     pub(crate) fn remaining(&self) -> u64 {
         self.limit.saturating_sub(self.cost.get())
     }

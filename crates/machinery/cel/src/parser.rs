@@ -13,7 +13,7 @@ use crate::ast::{Call, Expr, ExprKind, Id, Literal, Select, operators};
 use crate::lexer::{self, Token, TokenKind as T};
 use crate::source::{Issues, Location, Source};
 
-/// kube-apiserver's limit, which messages mention.
+/// kube-apiserver's limit, which appears in messages.
 pub(crate) const MAX_CODE_POINTS: usize = 100_000;
 const MAX_RECURSION: usize = 250;
 /// The limit on nodes, as macros may copy their target and arguments; kube-apiserver has none.
@@ -30,7 +30,7 @@ pub(crate) struct Features {
     pub(crate) lists: bool,
     /// `cel.bind(x, value, ...)`
     pub(crate) bind: bool,
-    /// Calls stay calls, whatever they are called.
+    /// Disables macro expansion.
     pub(crate) no_macros: bool,
 }
 

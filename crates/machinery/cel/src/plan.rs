@@ -122,7 +122,7 @@ pub(crate) struct CallPlan {
     pub(crate) overload: Option<usize>,
     pub(crate) args: Vec<Plan>,
     pub(crate) cost: ActualCost,
-    /// True for a search with a constant pattern, whose refusal of other arguments tells no types.
+    /// True for a search with a constant pattern. Its error for other arguments does not contain their types.
     pub(crate) has_constant_pattern: bool,
 }
 

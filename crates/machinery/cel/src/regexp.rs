@@ -1,8 +1,7 @@
 //! Go's regular expressions.
 //!
-//! An expression becomes a program as in Go: an instruction for each character, with sets of characters that are
-//! shared, so that `\pL{62}` needs 62 instructions. Programs are matched in linear time. All steps are charged to the
-//! work budget.
+//! An expression is compiled to a program as in Go: one instruction per character, with shared character sets, so that
+//! `\pL{62}` needs 62 instructions. Programs are matched in linear time. All steps are charged to the work budget.
 
 mod cache;
 mod closure;
@@ -32,7 +31,7 @@ pub struct GoRegex(Arc<Machine>);
 #[derive(Debug)]
 struct Machine {
     program: Program,
-    /// What was learned from earlier texts, unless it is in use.
+    /// The states reached with earlier texts; `None` while another search uses them.
     states: Mutex<Option<Box<States>>>,
 }
 
@@ -59,7 +58,7 @@ impl GoRegex {
         };
         let matches = states.is_match(program, text);
         if states.memory() <= MAX_STATE_BYTES + 2 * program.memory() {
-            // The one that this replaces is dropped without the lock.
+            // The replaced value is dropped outside of the lock.
             let _replaced = lock().replace(states);
         }
         matches
@@ -81,7 +80,7 @@ impl GoRegex {
     }
 }
 
-/// The limit on the bytes of states that are kept, besides twice those of the program: few expressions need more.
+/// The limit on the bytes of cached states, in addition to twice those of the program: few expressions need more.
 const MAX_STATE_BYTES: usize = 8 << 10;
 
 /// Checks an expression, with Go's errors.

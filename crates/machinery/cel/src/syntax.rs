@@ -1,4 +1,5 @@
-//! Expressions that are only read, for languages that borrow the syntax: their tree without macros, types and meaning.
+//! Syntax trees of expressions that are not evaluated, for other languages with CEL's syntax: without macros, types and
+//! references.
 
 use binnacle_meta::Text;
 
@@ -37,7 +38,7 @@ impl Syntax {
         }
     }
 
-    /// Returns the number of the kind in cel-go, which messages mention.
+    /// Returns cel-go's number of the expression kind, which appears in messages.
     pub fn kind(&self) -> u8 {
         match self {
             Self::Call(..) => 1,
@@ -67,7 +68,7 @@ impl Syntax {
             }),
             ExprKind::List(_) => Self::List,
             ExprKind::Map(_) => Self::Map,
-            // Comprehensions come of macros, and what does not parse has no tree.
+            // Only macros create comprehensions, and invalid expressions have no tree.
             ExprKind::Struct(_) | ExprKind::Comprehension(_) | ExprKind::Unspecified => Self::Struct,
         }
     }

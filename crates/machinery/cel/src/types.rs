@@ -175,7 +175,7 @@ pub(crate) fn signature(args: &[Type], member: bool) -> String {
 /// parameters.
 ///
 /// # Panics
-/// If the text is no type: declarations are part of the program, and tests parse all of them.
+/// If the text is not a type. Declarations are constants, and tests parse all of them.
 pub(crate) fn parse_type(text: &str) -> Type {
     let (ty, rest) = read(text.trim());
     assert!(rest.trim().is_empty(), "{text} is no type");

@@ -84,13 +84,13 @@ fn deepest(values: &[Val<'_>]) -> u32 {
 pub trait Opaque: Any + fmt::Debug + fmt::Display + Send + Sync {
     fn ty(&self) -> Type;
 
-    /// The name of the type in Go, which some errors show.
+    /// Returns the name of the Go type, which appears in some errors.
     fn go_type(&self) -> &'static str;
 
     /// Returns true if this value equals another one of any type.
     fn equals(&self, other: &dyn Opaque) -> bool;
 
-    /// The size of the value for the cost of functions; `None` for values without size.
+    /// Returns the size of the value for the cost of functions; `None` for values without a size.
     fn size(&self) -> Option<u64> {
         None
     }
@@ -138,9 +138,9 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// Returns a value of JSON that is kept as text; a number that no tree can hold stays text.
+    /// Returns the value of raw JSON; a number that a tree cannot hold becomes a string.
     fn from_raw_json(text: &str) -> Self {
-        // Parsed again whenever it is accessed. The evaluation ends when the budget is exhausted.
+        // Raw JSON is parsed at each access, and charged: the evaluation ends when the budget is exhausted.
         let charged = binnacle_work::charge(text.len() as u64);
         if charged.and_then(|()| binnacle_work::allocate(text.len().saturating_mul(8))).is_err() {
             return Self::Null;
@@ -157,7 +157,7 @@ impl<'a> Val<'a> {
             schema::Value::Object(object) => {
                 let mut entries = Entries::default();
                 for (name, value) in object {
-                    // Texts can be keys.
+                    // Strings can be keys.
                     let _ = entries.insert(Self::Str(Str::Shared(name.as_str().into())), Self::owned(value));
                 }
                 Self::Map(Map::Entries(Arc::new(entries)))
@@ -185,7 +185,7 @@ impl<'a> Val<'a> {
         let text = |expected: &str| match value {
             V::Str(text) => {
                 if !matches!(ty.shape, Shape::String) {
-                    // Converted whenever it is accessed.
+                    // Converted at each access.
                     binnacle_work::charge(text.len() as u64 / 2)?;
                     binnacle_work::allocate(text.len())?;
                 }
@@ -231,7 +231,7 @@ impl<'a> Val<'a> {
         self.ty().name().into()
     }
 
-    /// Returns the name of the Go type of a value that selects no member of any other, `None` for one that may.
+    /// Returns the Go type name of a value that cannot be a qualifier; `None` for one that can.
     pub(crate) fn not_a_qualifier(&self) -> Option<&'static str> {
         match self {
             Self::Bool(_) | Self::Int(_) | Self::Uint(_) | Self::Double(_) | Self::Str(_) => None,
@@ -239,7 +239,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// Returns the name of the value's type in Go, which some errors show.
+    /// Returns the name of the value's Go type, which appears in some errors.
     pub(crate) fn go_type(&self) -> &'static str {
         match self {
             Self::Null => "types.Null",
@@ -257,7 +257,7 @@ impl<'a> Val<'a> {
             Self::Map(_) => "*types.baseMap",
             Self::Type(_) => "*types.Type",
             Self::Optional(_) => "*types.Optional",
-            // Only mutations create messages: patches, and parts of objects.
+            // Only mutating policies create messages: JSON patch operations, and parts of objects.
             Self::Message(message) if message.name == "JSONPatch" => "*mutation.JSONPatchVal",
             Self::Message(_) => "*dynamic.ObjectVal",
             Self::Opaque(value) => value.go_type(),
@@ -306,7 +306,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// Returns how deep values are nested in this one; those of a tree do not count.
+    /// Returns the nesting depth of values in this one, not counting values of a tree.
     pub(crate) fn depth(&self) -> u32 {
         let (mut value, mut depth) = (self, 0);
         while let Self::Optional(Some(inner)) = value {
@@ -330,7 +330,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// Returns the value with borrowed strings, for constants of a program, which outlive an evaluation.
+    /// Borrows the value and its strings; constants of a program outlive an evaluation.
     pub(crate) fn borrow(&'a self) -> Val<'a> {
         match self {
             Self::Str(text) => Self::Str(Str::Borrowed(text)),
@@ -450,7 +450,7 @@ impl<'a> Val<'a> {
 }
 
 impl Val<'_> {
-    /// Returns why this key of a map names no member of an object.
+    /// Returns the error message for a map key that is not a string.
     fn not_a_name_message(&self) -> String {
         match self {
             Self::Int(_) | Self::Uint(_) => {
@@ -465,7 +465,7 @@ impl Val<'_> {
 
 const MAX_TREE_NODES: usize = 1_000_000;
 
-/// Charges the copy of a tree, which values can hold many times.
+/// Charges the copy of a tree, which may occur many times in a value.
 fn charge_copy(tree: &schema::Value, nodes: &mut usize) -> Result<(), Error> {
     *nodes = nodes.checked_sub(1).ok_or_else(|| Error::new("the value is too large"))?;
     let bytes = match tree {

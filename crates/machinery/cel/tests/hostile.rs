@@ -115,7 +115,7 @@ fn pathological_regular_expressions_are_bounded() {
     }
 }
 
-/// Random texts made of the language's own words.
+/// Random sequences of the language's tokens.
 #[test]
 fn random_expressions_do_not_panic() {
     const WORDS: &[&str] = &[

@@ -246,7 +246,8 @@ fn evaluates_strings_and_bytes() {
     ]);
 }
 
-/// Strings, times and durations are asked for a method of the operator's name, so their refusal has no name in it.
+/// cel-go dispatches unsupported operators on strings, times and durations to the operand, whose error does not contain
+/// the operator's name.
 #[test]
 fn errors_for_unsupported_operands_match_cel_go() {
     check(&[
@@ -288,7 +289,7 @@ fn rejects_invalid_qualifiers() {
     }
 }
 
-/// Expressions can access free-form parts of objects that are kept as text.
+/// Expressions can access free-form parts of objects that are stored as raw JSON.
 #[test]
 fn selects_members_of_raw_json() {
     let env = Environment::new(Version::STORED).with_variable("object", Type::Dyn);

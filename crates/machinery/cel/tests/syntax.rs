@@ -69,7 +69,7 @@ fn syntax_errors_match_antlr() {
             &expecting("1:6: Syntax error: mismatched input '<EOF>'"),
         ],
     );
-    // A line break in a string is told as it is.
+    // A line break in a string appears unescaped in the message.
     check(
         "x.y('\nz')",
         &[

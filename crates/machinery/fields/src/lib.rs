@@ -1,7 +1,7 @@
 //! Typed handles of the fields of all built-in kinds, generated from the field tables.
 //!
 //! An object is a tree of [`Value`]s. A rule reads it through a [`FieldRef`], which yields a field's value and its path
-//! in errors by one call, and writes it through a [`FieldMut`]. Each message of the API is a type with a [`Field`] for
+//! for errors in one call, and writes it through a [`FieldMut`]. Each message of the API is a type with a [`Field`] for
 //! each of its fields, so that a misspelt field, a field of another message, and a value of the wrong type do not
 //! compile:
 //!

@@ -2,13 +2,13 @@
 
 use binnacle_meta::FieldPath;
 
-/// A path as a list of steps, each of which refers to the one before. Extending it costs nothing; most paths are never
-/// reported.
+/// A path as a linked list of steps, each of which refers to the previous one. Extending it costs nothing; most paths
+/// are never reported.
 #[derive(Clone, Copy, Debug)]
 pub enum Path<'p> {
     /// The object itself.
     Root,
-    /// The path of a value that was read otherwise.
+    /// The path of a value that was not read through handles.
     At(&'p FieldPath),
     Name(&'p Path<'p>, &'p str),
     Index(&'p Path<'p>, usize),

@@ -11,7 +11,7 @@ use crate::{Field, Message, NULL, Path, Route};
 
 /// A value of type `T` in an object, and its path in errors. `'p` is the lifetime of the path, `'v` that of the object.
 ///
-/// An absent field reads as null, because Go's nil is both.
+/// An absent field reads as null, because both are nil in Go.
 pub struct FieldRef<'p, 'v, T> {
     value: &'v Value,
     path: Path<'p>,
@@ -44,7 +44,7 @@ impl<'p, 'v, T> FieldRef<'p, 'v, T> {
         Self::new(object, Path::Root)
     }
 
-    /// Returns the value at a path. The caller vouches for the type.
+    /// Returns the value at a path. The caller ensures that the type is correct.
     pub fn located(value: &'v Value, path: &'p FieldPath) -> Self {
         Self::new(value, Path::At(path))
     }
@@ -90,7 +90,7 @@ impl<'p, 'v, T> FieldRef<'p, 'v, T> {
         }
     }
 
-    /// Returns the same value under another name: kube-apiserver reports some fields by names that they do not have.
+    /// Returns the same value under another name: kube-apiserver reports errors of some fields under a different name.
     pub fn reported_as(&self, name: &'p str) -> Self {
         let path = match self.path {
             Path::Root | Path::At(_) => self.path,
@@ -104,8 +104,8 @@ impl<'p, 'v, T> FieldRef<'p, 'v, T> {
         Self { path: other.path, ..*self }
     }
 
-    /// Returns the same value as another type. The caller vouches for it: for messages that have the same fields, such
-    /// as containers and ephemeral ones.
+    /// Returns the same value as another type with the same fields, such as containers and ephemeral containers. The
+    /// caller ensures that they match.
     pub fn cast<U>(&self) -> FieldRef<'p, 'v, U> {
         FieldRef::new(self.value, self.path)
     }
@@ -116,7 +116,7 @@ impl<'p, 'v, T> FieldRef<'p, 'v, T> {
     }
 }
 
-// === Errors, in the words of apimachinery's `field` package ===
+// === Errors, with the messages of apimachinery's `field` package ===
 
 impl<T> FieldRef<'_, '_, T> {
     pub fn required(&self, detail: impl AsRef<str>) -> FieldError {
@@ -137,8 +137,8 @@ impl<T> FieldRef<'_, '_, T> {
 }
 
 impl<T: FieldType> FieldRef<'_, '_, T> {
-    /// Returns the value as errors show it: texts quoted, structures as JSON, absent texts and numbers as Go's zero
-    /// values.
+    /// Returns the value in the format of errors: strings quoted, structures as JSON, absent strings and numbers as
+    /// Go's zero values.
     pub fn shown(&self) -> ErrorValue {
         if self.is_set() { ErrorValue::from(self.value) } else { T::absent() }
     }
@@ -170,7 +170,7 @@ impl<'v, M> FieldRef<'_, 'v, M> {
         FieldRef::new(value, Path::Name(&self.path, field.name()))
     }
 
-    /// Returns the value at the end of a route that leads through no lists; null if absent.
+    /// Returns the value at the end of a route without lists; null if absent.
     pub fn value_at(&self, route: Route<M>) -> &'v Value {
         route.steps().iter().try_fold(self.value, |value, step| value.get(step.name)).unwrap_or(&NULL)
     }
@@ -241,12 +241,12 @@ impl<'v> FieldRef<'_, 'v, IntOrString> {
 }
 
 impl<'p, 'v, T> FieldRef<'p, 'v, SchemaOr<T>> {
-    /// Returns the schema, unless there is another form.
+    /// Returns the schema; `None` for the alternative form.
     pub fn schema(&self) -> Option<FieldRef<'p, 'v, T>> {
         self.value.as_object().map(|_| self.cast())
     }
 
-    /// Returns the schemas of the form that is a list of them; empty for another form.
+    /// Returns the list of schemas; empty for other forms.
     pub fn schemas(&self) -> FieldRef<'p, 'v, List<T>> {
         self.cast()
     }

@@ -6,7 +6,7 @@ use crate::Field;
 use crate::types::Contains;
 
 /// A path of fields from the message `M` downwards, such as `route![Pod::SPEC, PodSpec::CONTAINERS, Container::IMAGE]`.
-/// It leads through each item of a list and each value of a map.
+/// It traverses each item of a list and each value of a map.
 pub struct Route<M> {
     steps: &'static [Step],
     marker: PhantomData<fn() -> M>,
@@ -42,7 +42,7 @@ impl<M> Clone for Route<M> {
 impl<M> Copy for Route<M> {}
 
 impl<M, T> Field<M, T> {
-    /// Returns the step to this field, which leads on to a field of `N`.
+    /// Returns the step to this field, which continues to a field of `N`.
     #[doc(hidden)]
     pub const fn step_to<N, U>(&self, _: Field<N, U>) -> Step
     where

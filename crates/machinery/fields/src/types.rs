@@ -1,4 +1,4 @@
-//! Markers of the types that fields have, and what rules may write into them.
+//! Marker types of fields, and the values that rules may write into them.
 
 use binnacle_meta::{ErrorValue, Text};
 use binnacle_schema::Value;
@@ -34,12 +34,12 @@ pub enum Json {}
 pub struct List<T>(T);
 /// A map with text keys.
 pub struct Map<T>(T);
-/// A schema, or else a boolean, a list of schemas or a list of texts.
+/// A schema or the alternative: a boolean, a list of schemas or a list of strings.
 pub struct SchemaOr<T>(T);
 
 /// A type of fields.
 pub trait FieldType {
-    /// Returns an absent value as errors show it: Go's zero value, or `null` for what is a pointer there.
+    /// Returns an absent value in the format of errors: Go's zero value, or `null` for pointers.
     fn absent() -> ErrorValue {
         ErrorValue::raw("null")
     }
@@ -103,7 +103,7 @@ pub trait TextType {}
 /// A value that may be written into a field of type `T`.
 pub trait Literal<T>: Into<Value> {}
 
-/// Values that were read elsewhere.
+/// Values from other sources.
 impl<T> Literal<T> for Value {}
 
 macro_rules! literals {

@@ -1,4 +1,4 @@
-//! Writing fields: defaults, and what create and update reset.
+//! Writing fields: defaults, and resets on create and update.
 
 use std::marker::PhantomData;
 
@@ -7,20 +7,19 @@ use binnacle_schema::{Object, Value};
 use crate::types::{List, Literal, Map};
 use crate::{Field, FieldRef, Message, NULL, Route};
 
-/// A structure of type `M` in an object that is written. It becomes an empty structure by the first write if there is
-/// none.
+/// A mutable structure of type `M` in an object. If absent, the first write creates it.
 pub struct FieldMut<'a, M> {
     value: &'a mut Value,
     marker: PhantomData<fn() -> M>,
 }
 
 impl<'a, M> FieldMut<'a, M> {
-    /// Returns an object as a whole. The caller vouches for the type.
+    /// Returns an object as a whole. The caller ensures that the type is correct.
     pub fn root(object: &'a mut Value) -> Self {
         Self { value: object, marker: PhantomData }
     }
 
-    /// Borrows it again, for a call that consumes it.
+    /// Reborrows the structure, for a call that consumes it.
     pub fn reborrow(&mut self) -> FieldMut<'_, M> {
         FieldMut::root(self.value)
     }

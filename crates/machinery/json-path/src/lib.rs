@@ -57,7 +57,7 @@ enum Operator {
     Unknown,
 }
 
-/// The error of a path that cannot be followed in an object.
+/// The error of a path that cannot be evaluated on an object.
 #[derive(Debug)]
 struct InvalidTraversal;
 
@@ -66,17 +66,17 @@ type Matches<'v> = Vec<&'v Value>;
 /// The maximum number of values visited for one cell: about as many as an object can have.
 const MAX_VISITS: usize = 1 << 18;
 
-/// The steps of following one node, besides the values.
+/// The steps of evaluating one node, excluding the values.
 const STEP: u64 = 4;
 
 impl JsonPath {
-    /// Parses a path, which stands without the braces that kubectl's templates have around it.
+    /// Parses a path, without the braces of kubectl's templates.
     pub fn parse(text: &str) -> Result<Self, InvalidPath> {
         parser::read(text).map(Self)
     }
 
-    /// Returns the values that the path leads to, in order; none if it cannot be followed. The number of visited values
-    /// is bounded, because several descents in one path visit the same values again and again.
+    /// Returns the values at the path, in order; none if it cannot be evaluated. The number of visited values is
+    /// bounded, because several descents in one path visit the same values repeatedly.
     pub fn find<'v>(&'v self, object: &'v Value) -> Vec<&'v Value> {
         let mut left = MAX_VISITS;
         let (found, failed) = self.follow(vec![object], &mut left);
@@ -84,7 +84,8 @@ impl JsonPath {
         if failed { Vec::new() } else { found }
     }
 
-    /// Follows the path; true means failure. As in Go, the values from before the failed step are returned too.
+    /// Evaluates the path. The boolean is true on failure. As in Go, the values before the failed step are returned as
+    /// well.
     fn follow<'v>(&'v self, mut found: Matches<'v>, left: &mut usize) -> (Matches<'v>, bool) {
         for node in &self.0 {
             if charge(STEP + found.len() as u64).is_err() {

@@ -5,7 +5,7 @@ use binnacle_schema::Value;
 
 use super::{Filter, JsonPath, Node, Operator, Slice};
 
-/// An error in a path, in the words of Go's parser.
+/// An error in a path, with the text of Go's parser.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPath {
     #[error("unclosed action")]
@@ -42,8 +42,8 @@ pub(super) fn read(text: &str) -> Result<Vec<Node>, InvalidPath> {
     within(text, 0)
 }
 
-/// Reads the path as the template `{path}`, as Go does. If it closes the brace itself, its first expression counts and
-/// the others only have to be right.
+/// Parses the path as the template `{path}`, as Go does. If the path closes the brace itself, its first expression is
+/// used and the others only have to be valid.
 fn within(text: &str, depth: usize) -> Result<Vec<Node>, InvalidPath> {
     if depth > MAX_DEPTH {
         return Err(InvalidPath::TooDeep);
@@ -109,7 +109,7 @@ impl<'t> Parser<'t> {
         &self.input[self.at..]
     }
 
-    /// Moves behind the text if it comes next.
+    /// Consumes the text if it comes next.
     fn take(&mut self, text: &str) -> bool {
         let found = self.rest().starts_with(text);
         if found {
@@ -124,7 +124,7 @@ impl<'t> Parser<'t> {
         Some(c)
     }
 
-    /// Takes what comes before the first character that ends it, or all.
+    /// Consumes everything up to the first terminating character or the end.
     fn take_until(&mut self, ends: impl Fn(char) -> bool) -> &'t str {
         let rest = self.rest();
         let token = &rest[..rest.find(ends).unwrap_or(rest.len())];
@@ -132,7 +132,7 @@ impl<'t> Parser<'t> {
         token
     }
 
-    /// Parses a name; a backslash keeps the next character in it.
+    /// Parses a name; a backslash escapes the next character.
     fn member(&mut self) {
         let start = self.at;
         loop {
@@ -174,7 +174,7 @@ impl<'t> Parser<'t> {
             if !matches!(self.next(), Some(c) if c == quote) {
                 return Err(InvalidPath::UnterminatedQuote);
             }
-            // As in Go, a quote behind a backslash goes on even if that backslash is itself escaped.
+            // As in Go, a quote after a backslash does not end the string, even if that backslash is itself escaped.
             if !self.input[..self.at - 1].ends_with('\\') {
                 break;
             }
@@ -249,7 +249,7 @@ fn ends_name(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n' | '.' | ',' | '[' | ']' | '$' | '@' | '{' | '}')
 }
 
-/// Parses `start:end:step`, of which each part is optional.
+/// Parses `start:end:step`; each part is optional.
 fn slice(text: &str) -> Result<Slice, InvalidPath> {
     let has_form = |part: &str| part.strip_prefix('-').unwrap_or(part).bytes().all(|b| b.is_ascii_digit());
     let parts: Vec<&str> = text.split(':').collect();
@@ -284,7 +284,7 @@ fn filter_end(text: &str) -> Option<usize> {
     None
 }
 
-/// Resolves the escapes of Go's literals between two quotes of a kind; `None` for an unknown one.
+/// Unescapes a Go literal between two quotes; returns `None` for an unknown escape.
 fn unquoted(text: &str, quote: char) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let push = |bytes: &mut Vec<u8>, c: char| bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());

@@ -1,4 +1,4 @@
-//! Field managers: `metadata.managedFields`, and server-side apply (KEP-555), which is based on it.
+//! Field management: `metadata.managedFields`, and server-side apply (KEP-555), which is based on it.
 
 use binnacle_meta::Text;
 use binnacle_schema::{Message, Value};
@@ -29,7 +29,7 @@ pub use times::{TimestampComparison, keep_unchanged_times};
 pub use track::{track_update, track_update_converting};
 pub use unowned::merge_unowned;
 
-/// A write, with the data that tracking of field managers needs.
+/// A write, with the data for tracking field managers.
 #[derive(Clone, Copy, Debug)]
 pub struct Update<'a> {
     /// The schema of the object in the version of the request.
@@ -51,14 +51,14 @@ pub trait Versions {
     /// manager applied through another one, back from there.
     fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)>;
 
-    /// Returns true if a version of a custom resource has a status of its own, so that writes of the status through
-    /// another version reset the same fields there.
+    /// Returns true if a version of a custom resource has a status subresource, so that status writes through another
+    /// version reset the same fields there.
     fn has_status(&self, _api_version: &str) -> bool {
         false
     }
 }
 
-/// Checks that `metadata.managedFields` can be decoded; the error is in kube-apiserver's words.
+/// Checks that `metadata.managedFields` can be decoded; the error has kube-apiserver's text.
 pub fn check_managed_fields(list: &[Value]) -> Result<(), String> {
     managed::decode(list, false).map(drop).map_err(|managed::InvalidManagedFields(why)| why)
 }

@@ -36,31 +36,31 @@ struct Operation {
     value: Option<Value>,
 }
 
-/// The most bytes that all `copy` steps of a patch may add.
+/// The maximum number of bytes that all `copy` operations of a patch may add.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 
 /// The steps of an operation, without those that depend on the document.
 const OPERATION: u64 = 20;
 
-/// Returns the steps of moving the elements behind one that is put in or taken out.
+/// Returns the cost of shifting the elements after one that is inserted or removed.
 fn shift_steps(elements: usize) -> u64 {
     (elements * size_of::<Value>()).div_ceil(256) as u64
 }
 
-/// The document that operations are applied to.
+/// The document to which operations are applied.
 struct Document {
     root: Value,
     /// True if the objects that operations go through are sorted.
     sorts: bool,
-    /// The bytes that `copy` steps have added.
+    /// The bytes that `copy` operations have added.
     copied: usize,
 }
 
-/// An operation that does not apply; the message of kube-apiserver's library.
+/// The error of an operation that does not apply, with the message of kube-apiserver's library.
 struct OperationError(String);
 
 impl Patch {
-    /// Makes a patch of parsed operations.
+    /// Creates a patch from parsed operations.
     pub fn of(operations: &[Object]) -> Self {
         Self {
             operations: operations.iter().map(Operation::new).collect(),
@@ -75,37 +75,36 @@ impl Patch {
         self.exceeds_f64
     }
 
-    /// Returns true if a number has another text when it is written.
+    /// Returns true if encoding changes the text of a number.
     pub fn rewrites_numbers(&self) -> bool {
         self.rewrites_numbers
     }
 
-    /// Returns the object after all operations, or 422 if one of them does not apply, without the reason, as
-    /// kube-apiserver does.
+    /// Applies all operations.
     pub fn apply(&self, live: Value) -> Result<Value, Status> {
         self.apply_operations(live).map_err(|OperationError(_)| Status::unprocessable())
     }
 
-    /// Returns the object after all operations, or the reason why one does not apply, which is shown for a webhook's
-    /// patch.
+    /// Like [`Self::apply`], but the error is the reason why an operation does not apply, which is reported for patches
+    /// of webhooks.
     pub fn apply_with_reason(&self, live: Value) -> Result<Value, String> {
         self.apply_operations(live).map_err(|OperationError(why)| why)
     }
 
-    /// As [`Self::apply`], with the members in the order in which kube-apiserver writes the result: its library turns
-    /// the objects that an operation goes through into maps, whose members it sorts by name.
+    /// Like [`Self::apply`], with the members in the order in which kube-apiserver writes the result: its library
+    /// converts the objects on the path of an operation to maps, whose members are sorted by name.
     pub fn apply_in_order(&self, live: Value) -> Result<Value, Status> {
         self.run(live, true).map_err(|OperationError(_)| Status::unprocessable())
     }
 
-    /// Returns the patch with the numbers of its values as they were sent, for a result that is only shown. `sent` is the
-    /// patch with the texts of its numbers, if some differ.
+    /// Returns the patch with the numbers of its values as they were sent, for a result that is only displayed. `sent`
+    /// is the patch with the original texts of its numbers, if some differ.
     pub fn with_shown_numbers(&self, sent: Option<&Value>) -> Self {
         let mut patch = self.clone();
         let mut sent = sent.and_then(Value::as_list).into_iter().flatten();
         for operation in &mut patch.operations {
             let sent = sent.next().and_then(|sent| sent.get("value"));
-            // Values that are only compared stay as they are.
+            // Values that are only compared are not changed.
             if operation.kind() != "test"
                 && let Some(value) = &mut operation.value
             {
@@ -146,7 +145,7 @@ impl Patch {
         self.operations.is_empty()
     }
 
-    /// Returns the unknown or duplicate members of the patch; kube-apiserver reports each after `json patch `.
+    /// Returns the unknown or duplicate members of the patch. kube-apiserver prefixes each with `json patch `.
     pub fn findings(&self) -> &Findings {
         &self.findings
     }
@@ -273,7 +272,7 @@ impl Operation {
                 (Some(_), None) => false,
                 (Some(found), Some(value)) => same(found, value),
             };
-            // The comparison has gone through all of the value.
+            // The comparison has traversed the whole value.
             if equal
                 && sorts
                 && let Some(found) = get_mut(container, &key)
@@ -302,7 +301,7 @@ impl Operation {
     }
 }
 
-/// Returns a copy, whose memory is charged first: short values take many times as much memory as text.
+/// Returns a copy, whose memory is charged first: short values take many times the memory of their JSON.
 fn copy_charged(value: &Value) -> Result<Value, OperationError> {
     allocate(value.tree_bytes()).map_err(|exceeded| OperationError(exceeded.to_string()))?;
     Ok(value.clone())
@@ -324,7 +323,7 @@ fn failed(kind: &str, path: &str, why: &str) -> OperationError {
 }
 
 impl Document {
-    /// Sorts the objects that lead to the target of an operation, which may have got members.
+    /// Sorts the objects on the path to the target of an operation, which may have gained members.
     fn sort_along(&mut self, operation: &Operation) {
         if let Some(path) = &operation.path {
             self.find(path);
@@ -375,7 +374,7 @@ fn get_mut<'c>(container: &'c mut Value, key: &str) -> Option<&'c mut Value> {
     }
 }
 
-/// Parses a field set, which is carried as text.
+/// Parses a raw JSON value, such as a field set.
 fn unpack(value: &mut Value) {
     if matches!(value, Value::Raw(_)) {
         json::unpack(value);

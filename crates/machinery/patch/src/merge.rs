@@ -34,8 +34,8 @@ fn merge(target: &mut Object, patch: &Object) {
     }
 }
 
-/// Copies a value without members that are `null`, at any depth, with members sorted by name, as kube-apiserver makes
-/// maps of such objects. Nulls in lists are kept.
+/// Copies a value without `null` members, at any depth, with members sorted by name, because kube-apiserver converts
+/// such objects to maps. Nulls in lists are kept.
 pub fn pruned(value: &Value) -> Value {
     match value {
         Value::Object(object) => {

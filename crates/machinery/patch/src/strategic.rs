@@ -1,5 +1,5 @@
-//! Strategic merge patch: a merge patch that takes from the schema which lists are merged as sets or maps; directives
-//! in the patch override it.
+//! Strategic merge patch: a merge patch in which the schema determines which lists are merged as sets or maps.
+//! Directives in the patch override the schema.
 
 use binnacle_schema::{Message, Object, Value};
 use binnacle_work::pace;
@@ -23,17 +23,17 @@ const DIRECTIVE: &str = "$patch";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
 /// The prefix of the order of a list: `$setElementOrder/containers`.
 const ELEMENT_ORDER: &str = "$setElementOrder";
-/// The directive with the only members of a map that are kept.
+/// The directive that lists the members of a map to retain.
 const RETAIN_KEYS: &str = "$retainKeys";
 
-/// Applies `patch`, an object, to `live`, which follows `message`. The result is not validated.
+/// Applies `patch`, an object, to `live`, an object of the type `message`. The result is not validated.
 pub fn apply(live: Value, patch: &Value, message: &Message) -> Result<Value, StrategicError> {
     let patch = patch.as_object().cloned().unwrap_or_default();
     merge_map(live.into_object().unwrap_or_default(), patch, PatchMeta::Struct(message)).map(Value::Object)
 }
 
-/// Returns a patch as its application to `live` changes it: a replace directive is removed from its map, as are the
-/// nulls of new values and the orders of lists.
+/// Returns the patch as [`apply`] modifies it in kube-apiserver: replace directives, nulls of new values and orders of
+/// lists are removed.
 pub fn left(patch: &Value, live: &Value) -> Value {
     let Value::Object(members) = patch else { return patch.clone() };
     if let Some(directive) = members.get(DIRECTIVE) {
@@ -131,7 +131,7 @@ fn set(original: &mut Object, name: &str, value: Value) {
     }
 }
 
-/// Removes the members that `$retainKeys` does not name. It must name all that the patch sets.
+/// Removes the members that `$retainKeys` does not name. It must list all members that the patch sets.
 fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), StrategicError> {
     let Some(retained) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let Value::List(retained) = retained else { return Err(StrategicError::bad_retain_keys()) };

@@ -220,7 +220,7 @@ fn rejects_configurations_that_violate_the_schema() {
         let mut world = World::of("apps", "v1", "Deployment");
         let got = world.try_apply("one", false, &deployment(spec)).expect_err(spec);
         let want = format!("failed to create typed patch object (n/a; apps/v1, Kind=Deployment): {want}");
-        // The last case has several errors, of which the first is compared.
+        // The last case has several errors; only the first is compared.
         assert!(got == want || (want.contains("errors:") && got.contains("replicas")), "{got}\n{want}");
     }
 }

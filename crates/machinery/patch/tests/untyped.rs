@@ -1,5 +1,5 @@
-//! Server-side apply of custom resources whose schema has values without a type: scalars and lists are allowed as well as
-//! objects, of which members and elements may have schemas.
+//! Server-side apply of custom resources whose schema has values without a type: scalars and lists are allowed as well
+//! as objects whose members and elements may have schemas.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 

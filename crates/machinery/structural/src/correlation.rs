@@ -20,7 +20,7 @@ pub struct CorrelatedObject<'v> {
     cache: &'v ComparisonCache<'v>,
 }
 
-/// Cached results of comparing two objects. Values are identified by their addresses.
+/// A cache of comparisons between two objects. Values are identified by their addresses.
 #[derive(Debug, Default)]
 pub struct ComparisonCache<'v> {
     equal: RefCell<HashMap<*const Value, bool>>,
@@ -37,7 +37,7 @@ impl ComparisonCache<'_> {
         self.spent.get()
     }
 
-    /// Returns the current time, unless the comparison is part of another one.
+    /// Returns the current time, unless an enclosing comparison is already timed.
     fn begin(&self) -> Option<Instant> {
         (!self.comparing.replace(true)).then(Instant::now)
     }
@@ -126,7 +126,7 @@ impl<'v> CorrelatedObject<'v> {
 }
 
 impl<'v> MapList<'v> {
-    /// Returns the elements of a list map, none for other lists.
+    /// Indexes the elements of a list map; the index of other lists is empty.
     pub(crate) fn of(items: &'v [Value], schema: &Structural) -> Self {
         let mut list = Self::default();
         if !schema.is(&SchemaType::Array) || schema.list_type != Some(ListType::Map) || schema.list_map_keys.is_empty()

@@ -7,12 +7,12 @@ use binnacle_work::{BudgetError, charge, exceed};
 use crate::structural::Structural;
 use crate::weight::{Weight, charge_lookup};
 
-/// The bytes of a new member, whose value is counted apart, of an object that doubles its room.
+/// The bytes of a new member, excluding its value, of an object that doubles its capacity.
 const MEMBER: usize = 2 * size_of::<(Text, Value)>();
 /// The bytes of a member in JSON besides its name and value: quotes, a colon, and a comma.
 const PUNCTUATION: usize = 4;
 
-/// The bytes that defaults may add to the JSON of an object: with more it could not be stored.
+/// The maximum number of bytes that defaults may add to the JSON of an object. A larger object could not be stored.
 pub const MAX_ADDED: usize = 1536 << 10;
 
 /// Sets the defaults of the schema in an object, sent by a client or read from the store. A forbidden null counts as
@@ -22,7 +22,7 @@ pub fn set_defaults(value: &mut Value, schema: &Structural) -> bool {
     Defaulter { remaining: MAX_ADDED }.fill(value, schema)
 }
 
-/// Sets the defaults in one object.
+/// Sets the defaults of one object.
 struct Defaulter {
     /// The bytes of JSON that may still be added.
     remaining: usize,
@@ -59,7 +59,7 @@ impl Defaulter {
             charge_lookup(object, name);
             match object.get_mut(name) {
                 None => {
-                    // The first member makes room for four.
+                    // The first member allocates capacity for four.
                     let bytes = if object.is_empty() { 2 * MEMBER } else { MEMBER };
                     let own = Weight { nodes: 0, bytes, text: name.len() + PUNCTUATION };
                     let Some(default) = self.copy(default, property, own) else { return changed };
@@ -97,7 +97,7 @@ impl Defaulter {
         false
     }
 
-    /// Returns a copy of the default of a schema; `None` if there is no budget for it and the member that gets it.
+    /// Returns a copy of the default of a schema; `None` if the budget does not allow the copy and its member.
     fn copy(&mut self, default: &Value, schema: &Structural, member: Weight) -> Option<Value> {
         let weight = schema.default_weight();
         let Some(remaining) = self.remaining.checked_sub(weight.text.saturating_add(member.text)) else {
@@ -201,7 +201,7 @@ mod tests {
         assert!(budget.memory() < WorkLimits::REQUEST.memory / 4, "{}", budget.memory());
     }
 
-    /// Copies of a long text are small in memory, but what is written for the store is not.
+    /// Copies of a long string share memory, but their encodings do not.
     #[test]
     fn charges_long_default_strings() {
         let schema = value!({"type": "object", "properties": {"l": {"type": "array", "items": {
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn charges_nested_defaults() {
-        // Each level has a thousand times the items of the one above.
+        // Each level has a thousand times as many items as its parent.
         let items = || Value::List(vec![value!({}); 1000]);
         let mut schema = value!({"type": "string"});
         for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! Embedded objects: `x-kubernetes-embedded-resource` gives them a type and metadata like those of a resource.
+//! Embedded resources (`x-kubernetes-embedded-resource`): coercion and validation of their TypeMeta and ObjectMeta.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupVersion};
 use binnacle_schema::decode::{self, DecodeError};
@@ -76,7 +76,7 @@ pub fn object_meta(
     let weight = Weight::of(tree);
     // The copies and their fields: up to three, and more if something is malformed.
     pace(weight.nodes * DECODE);
-    // What is exceeded stays in the budget.
+    // An exceeded limit is recorded in the budget.
     let _ = allocate(weight.bytes);
     let mut report_unknown = |findings: decode::Decoded| {
         let found = findings.findings.iter().filter_map(|finding| match finding {
@@ -85,7 +85,7 @@ pub fn object_meta(
         });
         unknown.extend(found);
         let mut metadata = findings.value;
-        // Encoding omits it, so that it resets no managers, unlike that of built-in kinds.
+        // Encoding omits an empty list, so unlike for built-in kinds it does not reset managers.
         if let Some(members) = metadata.as_object_mut()
             && members.get("managedFields").and_then(Value::as_list).is_some_and(<[Value]>::is_empty)
         {
@@ -93,7 +93,7 @@ pub fn object_meta(
         }
         metadata
     };
-    // Go decodes the members in the order of their names, in which it reports unknown fields, or the first error.
+    // Go decodes members sorted by name, which determines the order of unknown fields and the first error.
     let sorted = || {
         let mut sorted = tree.clone();
         binnacle_schema::sort_free_form(&mut sorted);
@@ -106,7 +106,7 @@ pub fn object_meta(
     };
     let Some(members) = tree.as_object().filter(|_| coercion.drop_malformed) else { return Err(error) };
     pace(weight.nodes * DECODE);
-    // Each member on its own: malformed ones are dropped, the others stay.
+    // Members are decoded one by one: malformed ones are dropped.
     let good: Object = members
         .iter()
         .filter(|(name, value)| {
@@ -193,7 +193,7 @@ impl Coercer<'_, '_> {
                 }
                 *tree = metadata;
             }
-            // Malformed metadata is left to validation.
+            // Validation reports malformed metadata.
             Err(_) if self.coercion.drop_malformed => {}
             Err(error) => return Err(FieldError::invalid(&at, error_value(tree), error.to_string())),
         }
@@ -274,7 +274,7 @@ impl Validator<'_, '_> {
             Ok(mut metadata) => {
                 let members = metadata.make_object();
                 if members.get("name").and_then(Value::as_str).is_none_or(str::is_empty) {
-                    // An embedded resource needs no name, but the validation of metadata does.
+                    // An embedded resource need not have a name, but metadata validation requires one.
                     members.insert("name", "fakename");
                 }
                 let namespaced = !metadata.str_at(&["namespace"]).is_empty();

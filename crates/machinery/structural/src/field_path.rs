@@ -16,10 +16,10 @@ pub struct FoundField<'s> {
 }
 
 impl Structural {
-    /// Follows a path. Steps in brackets can be disallowed.
+    /// Resolves a path. Steps in brackets are only allowed if `brackets` is true.
     ///
     /// # Errors
-    /// The reason why the path is invalid, in kube-apiserver's words.
+    /// kube-apiserver's message for an invalid path.
     pub fn find_field(&self, path: &str, brackets: bool) -> Result<FoundField<'_>, String> {
         const END: &str = "unexpected end of JSON path";
         let mut found = FoundField { root: String::new(), path: String::new(), schema: Some(self) };

@@ -1,4 +1,4 @@
-//! The memory that schemas use.
+//! The memory usage of schemas.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ const SHARED: usize = 2 * size_of::<usize>();
 /// An entry in the interner's table.
 const ENTRY: usize = 32;
 
-/// Returns the bytes that schemas use together, each node counted once. Patterns are counted with
-/// the machines that they use at the moment; compiled rules are not counted.
+/// Returns the total bytes of schemas, counting each shared node once. Patterns include their currently cached
+/// machines; compiled rules are not counted.
 pub fn footprint<'s>(schemas: impl IntoIterator<Item = &'s Arc<Structural>>) -> usize {
     let mut seen = HashSet::new();
     schemas.into_iter().map(|schema| shared(schema, &mut seen)).sum()

@@ -7,14 +7,14 @@ use binnacle_validation::{ip, scala_duration};
 
 mod text;
 
-/// A `format`, with its meaning.
+/// A `format` keyword.
 #[derive(Clone, Debug)]
 pub struct Format {
     name: Text,
     supported: Option<SupportedFormat>,
 }
 
-/// A format that texts are checked against.
+/// A format with validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SupportedFormat {
     BsonObjectId,
@@ -84,14 +84,14 @@ impl Format {
         &self.name
     }
 
-    /// Returns `None` for an unknown format, which has no effect.
+    /// Returns the format for validation; `None` for an unknown format, which has no effect.
     pub fn supported(&self) -> Option<SupportedFormat> {
         self.supported
     }
 }
 
 impl SupportedFormat {
-    /// Returns true if a text has the format.
+    /// Returns true if a string has the format.
     pub fn matches(self, text: &str) -> bool {
         match self {
             Self::BsonObjectId => text.len() == 24 && text.bytes().all(|b| b.is_ascii_hexdigit()),

@@ -1,4 +1,4 @@
-//! Interning of schemas: equal ones share memory as long as they are used.
+//! Interning of schemas: equal schemas share memory while they are in use.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,7 +1,7 @@
-//! Custom resources: schemas, made at run time from the `openAPIV3Schema` of a version of a definition, and their rules
-//! for objects, which are trees of [`binnacle_schema::Value`].
+//! Structural schemas of custom resources, parsed at run time from the `openAPIV3Schema` of a version of a
+//! CustomResourceDefinition, and validation of objects, which are trees of [`binnacle_schema::Value`].
 //!
-//! An [`Interner`] makes schemas, so that equal parts share memory. [`Structural::parse`] parses one;
+//! An [`Interner`] creates schemas whose equal parts share memory. [`Structural::parse`] parses one;
 //! [`resource::ResourceSchema`] holds it with everything derived from it, for servers:
 //!
 //! ```
@@ -31,7 +31,7 @@
 //! );
 //! ```
 //!
-//! The steps can be used separately as well: [`pruning`], [`defaulting`], [`embedded`] resources, [`validation`],
+//! The steps can also be used separately: [`pruning`], [`defaulting`], [`embedded`] resources, [`validation`],
 //! [`list_types`], [`rules`]. [`defaults`] validates the defaults of definitions, [`message()`] returns the view for
 //! patches.
 //!

@@ -85,12 +85,12 @@ fn list_map(items: &[Value], schema: &Structural, path: &Path<'_>, base: &FieldP
     }
 }
 
-/// Returns the indexes at which values occur for the second time.
+/// Returns the indices of the second occurrences of values.
 pub(crate) fn repeated<'v>(values: impl ExactSizeIterator<Item = &'v Value>) -> Vec<usize> {
     repeated_texts(values.map(identity))
 }
 
-/// The bytes of an entry in the table of texts.
+/// The bytes of an entry in the table of strings.
 const ENTRY: usize = 64;
 
 fn repeated_texts(texts: impl ExactSizeIterator<Item = String>) -> Vec<usize> {
@@ -100,7 +100,7 @@ fn repeated_texts(texts: impl ExactSizeIterator<Item = String>) -> Vec<usize> {
     }
     let mut times: HashMap<String, usize> = HashMap::with_capacity(texts.len());
     for (i, text) in texts.enumerate() {
-        // Texts are kept and hashed.
+        // Strings are stored and hashed.
         if charge_bytes(64 + 4 * text.len()).is_err() || allocate(text.len() + ENTRY).is_err() {
             return Vec::new();
         }
@@ -113,10 +113,10 @@ fn repeated_texts(texts: impl ExactSizeIterator<Item = String>) -> Vec<usize> {
     found
 }
 
-/// Returns a text that only equal values share. It is not empty.
+/// Returns a non-empty string that is equal for equal values only.
 fn identity(value: &Value) -> String {
     match value {
-        // As text, a float could look like an integer, which it does not equal.
+        // Formatted as text, a float could look like an integer, to which it is not equal.
         Value::Float(n) => format!("float {n:?}"),
         Value::Object(_) | Value::List(_) => {
             let Some(mut value) = copy_charged(value) else { return String::new() };

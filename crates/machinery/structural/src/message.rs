@@ -1,4 +1,4 @@
-//! Schemas for patches: atomic values, and the keys of list elements.
+//! Conversion of structural schemas to messages for server-side apply: atomic values and the keys of list elements.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ pub enum SchemaScope {
     Schema,
     /// All of it, with any other fields at any depth, for definitions that preserve unknown fields.
     Preserving,
-    /// Nothing, if it is not structural.
+    /// Nothing, for a schema that is not structural.
     Nothing,
 }
 
-/// Returns the message of a resource, for server-side apply and field managers. `object_meta` is the message of
-/// metadata. Without a schema, all members are deduced from their values, those of metadata as well.
+/// Returns the message of a resource for server-side apply and field managers. `object_meta` is the message of
+/// metadata. Without a schema, the types of all members, including those of metadata, are deduced from their values.
 pub fn message(
     name: impl Into<Text>,
     schema: Option<&Structural>,
@@ -91,7 +91,7 @@ impl MessageBuilder<'_> {
             Some(SchemaType::Boolean) => Ty::Bool,
             Some(SchemaType::Integer) => Ty::Int64,
             Some(SchemaType::Number) => Ty::Double,
-            // With a format that kube-apiserver's conversion does not know as text, any scalar fits, as for times.
+            // If kube-apiserver's conversion does not map the format to a string, any scalar is accepted, as for times.
             Some(SchemaType::String) => match format_of(schema) {
                 None | Some("" | "byte") => Ty::String,
                 Some(_) => Ty::Time,
@@ -112,7 +112,7 @@ impl MessageBuilder<'_> {
         }
     }
 
-    /// Returns the type of any value, of which members and elements may have schemas.
+    /// Returns the type of a value of any kind whose members and elements may have schemas.
     fn untyped(&self, schema: &Structural, preserve: bool) -> Ty {
         let any = matches!(schema.additional, AdditionalProperties::Unset | AdditionalProperties::Any(true));
         if any && schema.items.is_none() && !schema.has_properties() && !schema.embedded {

@@ -1,5 +1,5 @@
-//! Schemas for `/openapi/v3` and `/openapi/v2`. Only the definition has descriptions, so this works on the schema in
-//! the definition.
+//! Schemas for `/openapi/v3` and `/openapi/v2`. They are built from the schema in the definition, because parsed
+//! schemas have no descriptions.
 
 use binnacle_meta::{GroupVersionKind, Text};
 use binnacle_schema::{Object, Value, json, value};
@@ -7,13 +7,13 @@ use binnacle_schema::{Object, Value, json, value};
 /// The OpenAPI version of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpecVersion {
-    /// Without the parts that Swagger and kubectl do not support: alternatives, nullable values, properties beside
+    /// Without keywords that Swagger and kubectl do not support: alternatives, nullable values, properties next to
     /// unknown ones, defaults.
     V2,
     V3,
 }
 
-/// A version of a custom resource, with the facts that OpenAPI documents contain.
+/// A version of a CustomResourceDefinition, as published in OpenAPI documents.
 #[derive(Clone, Debug)]
 pub struct CrdVersion<'a> {
     pub kind: &'a GroupVersionKind,

@@ -14,7 +14,7 @@ use crate::structural::{
 /// The steps of parsing one schema.
 const NODE: u64 = 100;
 
-/// The reason why a schema cannot be parsed as a structural one, in kube-apiserver's words.
+/// The error of a schema that cannot be parsed as a structural one; its text is kube-apiserver's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnsupportedKeyword {
     #[error("OpenAPIV3Schema '{0}' is not supported")]
@@ -109,7 +109,7 @@ fn texts(schema: &Value, name: &str) -> Box<[Text]> {
     schema.list_at(&[name]).iter().filter_map(Value::as_str).map(Text::new).collect()
 }
 
-/// Returns a value that a definition holds as text.
+/// Parses a value that a definition stores as raw JSON.
 fn unpacked(value: &Value) -> Value {
     let mut value = value.clone();
     json::unpack(&mut value);

@@ -50,7 +50,7 @@ impl<'p> Path<'p> {
         })
     }
 
-    /// Returns the path as schema validation formats it: all members after a dot, even a member of a map at the root.
+    /// Returns the path in the format of schema validation: all members follow a dot, even map keys at the root.
     pub(crate) fn dotted(&self) -> String {
         let mut out = String::new();
         for step in self.steps() {
@@ -85,7 +85,7 @@ impl<'p> Path<'p> {
     }
 }
 
-/// Returns a name, or its beginning if it is longer than paths may be.
+/// Returns a name, truncated to the maximum path length.
 fn beginning(name: &str) -> &str {
     let name = &name[..name.floor_char_boundary(MAX_LENGTH)];
     pace(name.len() as u64 / 16);

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use binnacle_cel::GoRegex;
 
-/// An expression in Go's syntax. The compiled form uses more memory than the text, so it is cached within a budget and
-/// recompiled when needed again.
+/// An expression in Go's syntax. Compiled expressions use more memory than their text, so they are cached within a
+/// budget, and recompiled after eviction.
 #[derive(Debug)]
 pub struct Pattern {
     text: Box<str>,
@@ -37,7 +37,7 @@ struct CacheEntries {
 const BUDGET: usize = 64 << 20;
 
 impl CompiledPatterns {
-    /// Caches a machine, in its place, and forgets the oldest ones above the limit.
+    /// Stores a compiled machine in its slot, and evicts the oldest ones above the limit.
     fn insert(&self, slot: &Arc<Mutex<Machine>>, regex: GoRegex) {
         let bytes = regex.memory();
         if bytes > BUDGET {
@@ -45,7 +45,7 @@ impl CompiledPatterns {
         }
         let mut dropped = vec![std::mem::replace(&mut *lock(slot), Machine::Compiled(regex))];
         if matches!(dropped[0], Machine::Compiled(_)) {
-            // Another thread was faster, and its entry is the one for this place.
+            // Another thread was faster, and its entry is the one for this slot.
             return;
         }
         let mut entries = lock(&self.0);
@@ -97,7 +97,7 @@ impl Pattern {
             Machine::Invalid(problem) => return Err(problem.to_string()),
             Machine::Unknown => {}
         }
-        // Compiled without a lock: other requests need it, and a charge may wait.
+        // Compiled outside of the lock: other requests need it, and charging work may wait.
         match GoRegex::new(&self.text) {
             Ok(regex) => {
                 self.compiled.insert(&self.machine, regex.clone());
@@ -105,7 +105,7 @@ impl Pattern {
             }
             Err(error) => {
                 let problem = error.to_string();
-                // An exhausted budget says nothing about the expression.
+                // An exhausted budget is not an error of the expression.
                 if binnacle_work::check().is_ok() {
                     *lock(&self.machine) = Machine::Invalid(problem.as_str().into());
                 }

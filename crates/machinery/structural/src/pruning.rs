@@ -12,16 +12,16 @@ use crate::structural::{AdditionalProperties, Structural};
 /// The members of every resource, independent of its schema.
 pub(crate) const RESOURCE_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// The limit on reported paths, as in decoders.
+/// The maximum number of reported paths, as in decoders.
 const MAX_FOUND: usize = 100;
 
-/// Removes members that the schema does not specify from an object. Those of every resource stay in embedded resources,
-/// and at the root if `is_root`.
+/// Removes members that the schema does not specify. TypeMeta and metadata are kept in embedded resources, and at the
+/// root if `is_root`.
 pub fn prune(object: &mut Value, schema: Option<&Structural>, is_root: bool) {
     Pruner { found: None }.prune(object, schema, is_root, &Path::Root);
 }
 
-/// Like [`prune`], but returns the paths of removed members, in order, at most a hundred.
+/// Like [`prune`], but returns the sorted paths of removed members, at most 100.
 pub fn prune_and_report(object: &mut Value, schema: Option<&Structural>, is_root: bool) -> Vec<String> {
     let mut found = Vec::new();
     Pruner { found: Some(&mut found) }.prune(object, schema, is_root, &Path::Root);
@@ -99,7 +99,7 @@ impl Pruner<'_> {
             return;
         }
         found.push(path.of_finding(name));
-        // The first ones in order are reported, regardless of the order of visits.
+        // The first paths in sorted order are reported, regardless of the order of traversal.
         if found.len() >= 4 * MAX_FOUND {
             keep_first(found);
         }

@@ -1,4 +1,4 @@
-//! The schema of a version of a custom resource with everything derived from it, and the order of the validation steps.
+//! The schema of a version of a custom resource with everything derived from it, and the sequence of validation steps.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -19,8 +19,8 @@ use crate::structural::{ListType, Structural};
 use crate::validation;
 use crate::weight::{copy_charged, equal};
 
-/// A version of a custom resource. The schema, its rules and the message are built on first use: most resources of a
-/// server are not in use.
+/// A version of a custom resource. The schema, its rules and the message are built on first use, because most resources
+/// of a server are never used.
 pub struct ResourceSchema {
     load: Box<dyn Fn() -> Option<Arc<Structural>> + Send + Sync>,
     object_meta: MessageRef,
@@ -35,13 +35,13 @@ struct LoadedSchema {
     features: SchemaFeatures,
 }
 
-/// Features that a schema uses: objects are not walked for the others.
+/// The features that a schema uses. Objects are not traversed for other features.
 #[derive(Clone, Copy, Debug, Default)]
 struct SchemaFeatures {
     embedded: bool,
     lists: bool,
     defaults: bool,
-    /// A default has nulls that its schema forbids.
+    /// True if a default contains nulls that its schema forbids.
     null_defaults: bool,
 }
 
@@ -56,7 +56,7 @@ pub enum Part {
     OtherType,
 }
 
-/// The options for fitting a decoded object to its schema.
+/// The options of [`ResourceSchema::read`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CoercionOptions {
     /// True if the paths of unknown fields are returned.
@@ -71,22 +71,22 @@ pub struct CoercionOptions {
     pub declared_type: DeclaredType,
 }
 
-/// The type that an object names. Those of other types are refused after they were read.
+/// The type in an object's `apiVersion` and `kind`. Objects of other types are rejected after they were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeclaredType {
     /// The schema's kind and version.
     #[default]
     Schema,
-    /// The schema's kind in a version without a schema: nothing but metadata is known.
+    /// The schema's kind in a version without a schema: only metadata is typed.
     UnknownVersion,
     /// Another kind: only metadata is processed.
     OtherKind,
 }
 
-/// The error of an object that cannot be fitted to its schema.
+/// The error of an object that cannot be coerced to its schema.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// An error of the object's metadata, in Go's words.
+    /// An error of the object's metadata, with Go's text.
     #[error(transparent)]
     Metadata(#[from] DecodeError),
     /// An error of an embedded resource's metadata.
@@ -95,7 +95,7 @@ pub enum ReadError {
 }
 
 impl ResourceSchema {
-    /// Returns a resource; without a schema only its metadata is known. `object_meta` is the message of metadata.
+    /// Returns a resource schema; without a schema only metadata is typed. `object_meta` is the message of metadata.
     pub fn new(schema: Option<Arc<Structural>>, object_meta: MessageRef) -> Self {
         Self::lazy(move || schema.clone(), object_meta)
     }
@@ -106,7 +106,7 @@ impl ResourceSchema {
         Self { load: Box::new(load), object_meta, typing: SchemaScope::default(), loaded, rules, message }
     }
 
-    /// Sets the part of the schema that server-side apply uses, which is all of it otherwise.
+    /// Sets the part of the schema that server-side apply uses (all of it by default).
     #[must_use]
     pub fn with_scope(self, typing: SchemaScope) -> Self {
         Self { typing, ..self }
@@ -151,8 +151,8 @@ impl ResourceSchema {
         self.message.get_or_init(|| Arc::new(message("", schema(), self.typing, &self.object_meta)))
     }
 
-    /// Fits a decoded object to this schema: prunes unknown fields and forbidden nulls, and coerces metadata, also that
-    /// of embedded resources, to `ObjectMeta`. Defaults are not set here.
+    /// Coerces a decoded object to this schema: prunes unknown fields and forbidden nulls, and coerces metadata,
+    /// including that of embedded resources, to `ObjectMeta`. Does not set defaults.
     ///
     /// Returns the paths of unknown fields in kube-apiserver's order, if requested.
     ///
@@ -193,13 +193,13 @@ impl ResourceSchema {
         Ok(unknown)
     }
 
-    /// Returns true if objects may have nulls from defaults that go when they are stored.
+    /// Returns true if defaults may add nulls that are pruned when an object is stored.
     pub fn prunes_defaults(&self) -> bool {
         self.features().null_defaults
     }
 
-    /// Returns true if the result of a server-side apply has unknown fields, nulls that the schema forbids, or embedded
-    /// resources with such metadata: these go when it is stored.
+    /// Returns true if storing the result of a server-side apply would prune it: it has unknown fields, nulls that the
+    /// schema forbids, or embedded resources with such metadata.
     pub fn prunes_applied(&self, object: &Value) -> bool {
         let schema = self.schema().map(|schema| &**schema);
         let Some(mut pruned) = copy_charged(object) else { return false };
@@ -208,7 +208,7 @@ impl ResourceSchema {
             defaulting::prune_nulls(&mut pruned, schema);
             if self.features().embedded {
                 let coercion = Coercion { object_meta: &self.object_meta, drop_malformed: true };
-                // With malformed fields dropped there are no errors.
+                // Malformed fields are dropped, so there are no errors.
                 let _ = embedded::coerce(&mut pruned, schema, false, &FieldPath::root(), coercion, &mut Vec::new());
             }
         }
@@ -223,10 +223,10 @@ impl ResourceSchema {
         }
     }
 
-    /// Validates a new object, or one that replaces an old one. `found` are its errors outside of the schema, those of
-    /// its replicas.
+    /// Validates a create (`old` is `None`) or an update. `found` are errors found outside of the schema, such as those
+    /// of the replicas.
     ///
-    /// Errors of unchanged parts are dropped, both of the schema and of rules.
+    /// Ratcheting: errors of unchanged values are dropped, both of the schema and of rules.
     pub fn validate(&self, new: &Value, old: Option<&Value>, part: Part, found: FieldErrors) -> Verdict {
         self.validate_with(new, old, part, found, false)
     }

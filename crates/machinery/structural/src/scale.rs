@@ -50,7 +50,7 @@ fn replicas(object: &Value, path: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Follows names after dots. `None` if a name does not exist.
+/// Resolves a dotted path. Returns `None` if a member does not exist.
 fn nested<'v>(object: &'v Value, path: &str) -> Result<Option<&'v Value>, String> {
     let path = path.strip_prefix('.').unwrap_or(path);
     let mut at = object;
@@ -85,7 +85,7 @@ fn wrong_type(path: &str, value: &Value, expected: &str) -> String {
     format!(".{path} accessor error: {shown} is of the type {kind}, expected {expected}")
 }
 
-/// The maximum length of a formatted value, which errors cut even shorter.
+/// The maximum length of a formatted value, which errors truncate further.
 const MAX_SHOWN: usize = 32 << 10;
 
 /// Formats a value like Go's `%v`.

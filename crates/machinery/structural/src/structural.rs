@@ -10,11 +10,11 @@ use crate::format::Format;
 use crate::pattern::Pattern;
 use crate::weight::Weight;
 
-/// One node of a schema. Nodes are immutable and shared: equal ones made by one [`Interner`](crate::Interner) are
+/// A node of a structural schema. Nodes are immutable and shared: equal nodes of one [`Interner`](crate::Interner) are
 /// identical.
 ///
-/// Schemas within `allOf`, `anyOf`, `oneOf` and `not` are nodes as well; in a structural schema these have little more
-/// than [`Structural::values`].
+/// Schemas within `allOf`, `anyOf`, `oneOf` and `not` are nodes as well; in a structural schema they have little
+/// besides [`Structural::values`].
 #[derive(Clone, Debug, Default)]
 pub struct Structural {
     pub kind: Option<SchemaType>,
@@ -111,13 +111,13 @@ pub struct Numbers {
     pub maximum: Option<f64>,
     pub minimum: Option<f64>,
     pub multiple_of: Option<f64>,
-    /// True if the maximum itself is invalid.
+    /// `exclusiveMaximum`: the maximum itself is invalid.
     pub exclusive_maximum: bool,
-    /// True if the minimum itself is invalid.
+    /// `exclusiveMinimum`: the minimum itself is invalid.
     pub exclusive_minimum: bool,
 }
 
-/// Schemas of which all, any, one or none must match a value.
+/// The schemas of `allOf`, `anyOf`, `oneOf` and `not`.
 #[derive(Clone, Debug, Default)]
 pub struct Alternatives {
     pub all_of: Box<[Arc<Structural>]>,
@@ -202,7 +202,8 @@ impl Structural {
         self.values.as_ref().map_or(&[], |values| &values.required)
     }
 
-    /// Returns true if this schema or one below has a rule, except within `allOf`, which kube-apiserver ignores here.
+    /// Returns true if this schema or a nested one has a rule, ignoring `allOf` and the like as kube-apiserver does
+    /// here.
     pub fn has_rules(&self) -> bool {
         !self.rules.is_empty()
             || self.items.as_ref().is_some_and(|items| items.has_rules())
@@ -210,7 +211,7 @@ impl Structural {
             || self.properties.iter().any(|(_, property)| property.has_rules())
     }
 
-    /// Returns true if a predicate holds for this schema or one below, including `allOf` and the like.
+    /// Returns true if a predicate holds for this schema or a nested one, including `allOf` and the like.
     pub fn any(&self, holds: &mut dyn FnMut(&Self) -> bool) -> bool {
         holds(self)
             || self.items.as_ref().is_some_and(|items| items.any(holds))

@@ -1,4 +1,4 @@
-//! Validation of values against their schema, with the oddities of kube-openapi's validator.
+//! Validation of values against their schema, with the behavior of kube-openapi's validator.
 
 mod numbers;
 mod scalars;
@@ -19,7 +19,7 @@ use crate::weight::charge_lookup;
 
 /// The steps of validating a value, besides its members and errors.
 const VISIT: u64 = 6;
-/// The steps of making an error.
+/// The steps of creating an error.
 const ERROR: u64 = 30;
 
 /// Validates a new value. `base` is the prefix of all paths.
@@ -402,7 +402,7 @@ impl Validator<'_> {
 
     // === Errors ===
 
-    /// Returns the path at which an error is reported.
+    /// Returns the path of an error.
     fn at(&self, path: &Path<'_>) -> FieldPath {
         let dotted = path.dotted();
         let name = dotted.strip_prefix('.').unwrap_or(&dotted);
@@ -413,12 +413,12 @@ impl Validator<'_> {
         FieldError::invalid(&self.at(path), value, format!("{} in body {message}", path.dotted()))
     }
 
-    /// Returns an error with a path in its text only.
+    /// Returns an error whose path is only in its text.
     fn of_none(&self, message: String) -> FieldError {
         FieldError::invalid(self.base, "", message)
     }
 
-    /// `found` is the shown value.
+    /// `found` is the formatted value.
     fn wrong_type(&self, path: &Path<'_>, expected: &str, found: &str) -> FieldError {
         let message = format!("{} in body must be of type {expected}: {}", path.dotted(), go_quote(found));
         FieldError::type_invalid(&self.at(path), found, message)

@@ -10,20 +10,21 @@ pub struct Weight {
     pub nodes: u64,
     /// The bytes that its nodes and texts take in memory.
     pub bytes: usize,
-    /// The least bytes of its JSON.
+    /// The minimum number of bytes of its JSON.
     pub text: usize,
 }
 
 /// The steps of copying a node, with its allocation.
 const COPY: u64 = 4;
-/// The number of members from which an object has an index, and the bytes of a member in it.
+/// The number of members above which an object has an index, and the bytes of an index entry.
 const INDEXED: usize = 48;
 const INDEX: usize = 12;
 /// The additional bytes of an escaped byte in JSON.
 const ESCAPE: usize = 5;
 
 impl Weight {
-    /// Weighs a value. Copies share texts, but these are written for the store and for answers, so they count.
+    /// Computes the weight of a value. Copies share strings, but encodings for the store and for responses do not, so
+    /// they count.
     pub fn of(value: &Value) -> Self {
         let mut weight = Self { nodes: 1, bytes: size_of::<Value>(), text: 0 };
         weight.add(value);
@@ -64,7 +65,7 @@ impl Weight {
         self.bytes += text.len() + ESCAPE * text.as_bytes().iter().filter(|byte| escaped(byte)).count();
     }
 
-    /// Charges a copy to the work budget, before it is made.
+    /// Charges a copy to the work budget, before copying.
     ///
     /// # Errors
     /// The limit that is exceeded.
@@ -82,7 +83,7 @@ pub(crate) fn copy_charged(value: &Value) -> Option<Value> {
     Some(value.clone())
 }
 
-/// Compares two values like `==`, and charges what is compared. False once the work budget is exhausted.
+/// Compares two values like `==`, and charges the comparison. Returns false once the work budget is exhausted.
 pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     if charge(1).is_err() {
         return false;
@@ -141,7 +142,7 @@ mod tests {
         assert!((20_000..100_000).contains(&budget.steps()), "{}", budget.steps());
         let small = WorkBudget::new(WorkLimits { steps: 100, memory: 0 });
         assert!(!small.enter(|| equal(&list, &other)) && small.check().is_err());
-        // What differs at once costs nothing.
+        // Values that differ immediately cost nothing.
         let budget = WorkBudget::new(WorkLimits::REQUEST);
         assert!(!budget.enter(|| equal(&list, &value!([]))) && budget.steps() < 10);
     }

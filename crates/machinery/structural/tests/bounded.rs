@@ -51,7 +51,7 @@ fn assert_ended(what: &str, budget: &WorkBudget) {
 /// A definition of 88 KB whose alternatives are all tried for each value of an object of 78 KB.
 #[test]
 fn alternatives_stop_at_the_budget() {
-    // The last one matches, so that no error ends the walk.
+    // The last one matches, so that no error ends the validation.
     let long = |name: &str| {
         let mut schema = value!({"type": "object"});
         let alternative = |i: usize| match name {
@@ -88,7 +88,7 @@ fn comparisons_stop_at_the_budget() {
     assert_ended("required", &validated(&schema, &list(40_000, |_| value!({"a": 1i64, "b": 2i64}))));
 }
 
-/// Errors quote long keys, which stand in front of many values.
+/// Errors quote long keys, which are part of many paths.
 #[test]
 fn charges_long_paths() {
     let schema = value!({"type": "object", "additionalProperties": {
@@ -115,7 +115,7 @@ fn nested_sets_stop_at_the_budget() {
     assert_ended("sets", &budget);
 }
 
-/// Items of a preserved list once cost a copy of their schema each.
+/// Regression: each item of a preserved list used to copy its schema.
 #[test]
 fn pruning_does_not_copy_schemas() {
     let properties: Object = (0..2000).map(|i| (format!("p{i}"), value!({"type": "string"}))).collect();
@@ -148,7 +148,7 @@ fn resource(schema: &Value) -> ResourceSchema {
     ResourceSchema::new(Some(parse(schema)), MessageRef::Shared(Arc::new(metadata)))
 }
 
-/// What a write does with an object of the size of the largest real ones: thousands of items with a few members each.
+/// The steps of a write with an object as large as the largest real ones: thousands of items with a few members each.
 #[test]
 fn real_objects_need_little_of_the_budget() {
     let port = value!({"type": "object", "required": ["name"], "properties": {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::{Message, Table, Ty};
 
-/// Runs a whole build script: generates `handles.rs` from all tables of a folder, with a module for each group and
+/// The complete build script: generates `handles.rs` from all tables of a folder, with a module for each group and
 /// version. It has a marker type for each message, with a constant for each of its fields. The folder is relative to
 /// the crate's.
 pub fn build(folder: &str) {

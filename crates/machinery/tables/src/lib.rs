@@ -1,7 +1,7 @@
 //! Field tables: the text format in which the repository stores the built-in kinds, one table for each API package.
 //!
-//! The importer writes them, and the build of the `kinds` crate reads them; `crates/api/kinds/data/README.md` describes the
-//! format. Independent of the sources and of the users of the data.
+//! The importer writes them, and the build of the `kinds` crate reads them; `crates/api/kinds/data/README.md` describes
+//! the format. This crate is independent of the sources and the users of the data.
 
 mod handles;
 mod read;

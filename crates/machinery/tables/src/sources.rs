@@ -6,7 +6,7 @@ use std::{env, fs};
 
 use crate::Table;
 
-/// Runs a whole build script: writes the code that `generate` returns for the tables whose file names `pick` accepts.
+/// The complete build script: writes the code that `generate` returns for the tables whose file names `pick` accepts.
 /// The folder is relative to the crate's, `output` to the build's.
 pub(crate) fn run(
     folder: &str,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::{DefaultValue, Field, KindOf, ListType, Message, Presence, Table, Ty};
 
-/// Runs a whole build script: generates `tables.rs` from the tables of a folder whose file names `pick` accepts, with
+/// The complete build script: generates `tables.rs` from the tables of a folder whose file names `pick` accepts, with
 /// the statics `MESSAGES` and `KINDS`. The folder is relative to the crate's.
 pub fn build(folder: &str, pick: impl Fn(&str) -> bool) {
     crate::sources::run(folder, pick, "tables.rs", |tables| Generator::new(tables).generate(tables));
@@ -14,7 +14,7 @@ pub fn build(folder: &str, pick: impl Fn(&str) -> bool) {
 struct Generator {
     /// The index of each message's static by definition name; sorted, so that lookup is a binary search.
     indexes: BTreeMap<String, usize>,
-    /// The `apiVersion` of the kinds that stand in a list of another struct, by definition name.
+    /// The `apiVersion` of the kinds that are items of a list in another struct, by definition name.
     versions: BTreeMap<String, String>,
     out: String,
     /// Statics that several fields share, by their source text: element types and lists of texts.
@@ -114,7 +114,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Returns the fields of a message; of a kind within an object if a version is given.
+    /// Returns the fields of a message; with a version, those of a kind within an object.
     fn fields(&mut self, message: &Message, version: Option<&str>) -> Result<String, String> {
         let is_kind = !message.kinds.is_empty();
         let mut fields = Vec::with_capacity(message.fields.len());
@@ -172,7 +172,7 @@ impl Generator {
             Presence::AlwaysNull => "AlwaysNull",
         };
         let ty = match &field.ty {
-            // Objects in a list of their own kind have no type there, but those in other structs do.
+            // Items of a kind's own list have no TypeMeta, but those in other structs do.
             Ty::List(element) if !of_kind => self.list_of_kinds(element)?,
             ty => self.ty(ty)?,
         };
@@ -207,7 +207,7 @@ impl Generator {
         })
     }
 
-    /// Returns the type of a list in a struct that is not a kind itself: the elements have a type if they are of a kind.
+    /// Returns the type of a list in a struct that is not a kind itself. Elements that are kinds have TypeMeta.
     fn list_of_kinds(&mut self, element: &Ty) -> Result<String, String> {
         let text = match element {
             Ty::Message(name) if self.versions.contains_key(name) => {

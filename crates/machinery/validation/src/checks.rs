@@ -1,4 +1,4 @@
-//! Small checks that most rules consist of. Each appends its errors.
+//! The basic checks from which most rules are built. Each appends its errors.
 
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, Location};
 use binnacle_schema::Value;

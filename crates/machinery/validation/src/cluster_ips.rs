@@ -25,7 +25,7 @@ pub fn validate(
     legacy: &LegacyIpRules<'_>,
     errors: &mut FieldErrors,
 ) {
-    // All of these must then be unset, which is checked with the type.
+    // All of these must then be unset, which the validation of the type checks.
     if spec.at(Spec::TYPE).str() == "ExternalName" {
         return;
     }
@@ -56,7 +56,7 @@ pub fn validate(
     if addresses.len() > 2 {
         errors.push(addresses.invalid("may only hold up to 2 values"));
     }
-    // The checks below would only repeat these errors.
+    // The following checks would only repeat these errors.
     if unreadable {
         return;
     }
@@ -140,7 +140,7 @@ fn families_update(spec: FieldRef<Spec>, old: FieldRef<Spec>, errors: &mut Field
         errors.push(FieldError::invalid(&new.path().index(0), new.value(), "primary ipFamily can not be unset"));
     }
     if has_other_first(new.list(), old.list()) {
-        // kube-apiserver shows the addresses in this error.
+        // This error of kube-apiserver contains the addresses.
         errors.push(FieldError::invalid(&new.path().index(0), addresses.value(), UNCHANGEABLE));
     }
     if old.len() > new.len() && new.len() == 1 {

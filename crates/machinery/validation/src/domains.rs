@@ -1,4 +1,4 @@
-//! Names that are or begin with a domain: of webhooks, controllers, signers, drivers.
+//! Names of webhooks, controllers, signers and drivers, which are or begin with a domain.
 
 use binnacle_meta::{FieldError, FieldErrors, Location};
 

@@ -6,8 +6,8 @@ use binnacle_meta::{FieldError, FieldErrors, Location, effective_address};
 
 use crate::ip;
 
-/// Validates an endpoint's address: it must not lead back to the node or its link. For historical reasons these are
-/// almost, but not exactly, the global unicast addresses.
+/// Validates an endpoint's address, which must not be a loopback or link-local address. For historical reasons these
+/// are almost, but not exactly, the global unicast addresses.
 pub fn address(path: &dyn Location, value: &str, errors: &mut FieldErrors) {
     let mut wrong = |detail: &str| errors.push(FieldError::invalid(path, value, detail));
     let Some(address) = ip::parse_ip(value) else { return wrong("must be a valid IP address") };

@@ -99,7 +99,7 @@ type ParseResult<'a, T = ()> = Result<T, Error<'a>>;
 
 impl<'a> Parser<'a> {
     fn parse(mut self) -> ParseResult<'a, Tree<'a>> {
-        // The repetition directly before, since two in a row are an error.
+        // The preceding repetition: two in a row are an error.
         let mut repetition = None;
         while let Some(next) = self.rest.chars().next() {
             let before = self.rest;
@@ -180,7 +180,7 @@ impl<'a> Parser<'a> {
         self.push(Node::Char { c, fold: self.flags.fold });
     }
 
-    /// Adds a character that is no operator of the syntax: `^`, `$`, `.` or a literal.
+    /// Adds `^`, `$`, `.` or a literal character.
     fn simple(&mut self, c: char) {
         let look = match (c, self.flags.lines) {
             ('^', false) => Look::BeginText,
@@ -211,14 +211,14 @@ impl<'a> Parser<'a> {
         self.groups.push(Group { captures, flags, ..Group::default() });
     }
 
-    /// Returns the current alternative, which ends here.
+    /// Finishes the current alternative, and returns it.
     fn alternative(&mut self) -> ParseResult<'a, Item> {
         let items = std::mem::take(&mut self.group().items);
         let item = self.tree.concat(&items);
         self.limited(item)
     }
 
-    /// Returns the contents of the current group, which ends here.
+    /// Finishes the current group, and returns its contents.
     fn contents(&mut self) -> ParseResult<'a, Item> {
         let last = self.alternative()?;
         let mut alternatives = std::mem::take(&mut self.group().alternatives);
@@ -279,7 +279,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Parses `{n}`, `{n,}` or `{n,m}`; anything else is literal. -1 stands for no maximum and for too large a number.
+    /// Parses `{n}`, `{n,}` or `{n,m}`; anything else is literal. -1 means no maximum, or a number that is too large.
     fn counts(&mut self) -> Option<(i64, i64)> {
         let (mut min, mut rest) = number(&self.rest[1..])?;
         let mut max = min;
@@ -297,7 +297,7 @@ impl<'a> Parser<'a> {
         Some((min, max))
     }
 
-    /// Parses what begins with `(?`: a group name, flags, or a whole group without capture.
+    /// Parses the rest of `(?`: a group name, flags, or a non-capturing group.
     fn perl_group(&mut self) -> ParseResult<'a> {
         let before = self.rest;
         let name =

@@ -20,12 +20,12 @@ pub struct Cidr {
     pub prefix: u8,
 }
 
-/// The values that a field accepts that is older than strict validation.
+/// The values that a field older than strict validation accepts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LegacyIpRules<'a> {
-    /// Values of the old object, which may be kept whatever they are.
+    /// Values of the old object, which remain valid.
     known: HashSet<&'a str>,
-    /// True if all is accepted that can be parsed.
+    /// True if every parsable value is accepted.
     sloppy: bool,
 }
 
@@ -152,17 +152,17 @@ pub fn cidr_warnings(path: &dyn Location, value: &str) -> Vec<String> {
 // === impl LegacyIpRules ===
 
 impl<'a> LegacyIpRules<'a> {
-    /// Returns what is accepted of a new object.
+    /// Returns the rules for a new object.
     pub fn of(features: &Features) -> Self {
         Self::new(!features.enabled("StrictIPCIDRValidation"))
     }
 
-    /// Returns what is accepted of a new object: all that can be parsed if `sloppy`.
+    /// Returns the rules for a new object: every parsable value is accepted if `sloppy`.
     pub fn new(sloppy: bool) -> Self {
         Self { known: HashSet::new(), sloppy }
     }
 
-    /// Accepts also values of the old object.
+    /// Also accepts values of the old object.
     #[must_use]
     pub fn allowing_existing(self, known: impl IntoIterator<Item = &'a str>) -> Self {
         Self { known: known.into_iter().collect(), ..self }

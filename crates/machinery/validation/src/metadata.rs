@@ -120,7 +120,7 @@ fn common(metadata: FieldRef<ObjectMeta>, namespaced: bool, errors: &mut FieldEr
 
 fn owner_references(references: FieldRef<List<OwnerReference>>, errors: &mut FieldErrors) {
     let mut controller = String::new();
-    // Each error shows all references: their text is formatted once.
+    // Each error contains all references, so they are formatted once.
     let mut all = None;
     for reference in errors.while_room(references.items()) {
         // Errors of a reference are reported without its index.
@@ -163,7 +163,7 @@ fn owner_references(references: FieldRef<List<OwnerReference>>, errors: &mut Fie
     }
 }
 
-/// Validates the names of finalizers, and that the two propagation policies for dependents exclude each other.
+/// Validates the names of finalizers, and that `orphan` and `foregroundDeletion` are not both set.
 pub fn finalizers(finalizers: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     finalizer_names(finalizers, path, errors);
 }
@@ -193,7 +193,7 @@ pub fn finalizers_have_domains(metadata: &Value, path: &FieldPath) -> FieldError
     errors
 }
 
-/// Returns true for a finalizer without a domain that is not one of the system.
+/// Returns true for a finalizer without a domain that is not a standard finalizer.
 pub fn lacks_domain(finalizer: &str) -> bool {
     !finalizer.contains('/') && !["kubernetes", "orphan", "foregroundDeletion"].contains(&finalizer)
 }
@@ -234,7 +234,7 @@ fn managed_fields(entries: FieldRef<List<ManagedFieldsEntry>>, errors: &mut Fiel
     }
 }
 
-/// Formats a value for messages; an absent one as null.
+/// Formats a value for messages; an absent value is null.
 pub fn shown(value: Option<&Value>) -> ErrorValue {
     ErrorValue::from(value.unwrap_or(&Value::Null))
 }

@@ -1,4 +1,4 @@
-//! The formats of names, labels and ports: each check returns the messages of its errors, in kube-apiserver's words.
+//! The formats of names, labels and ports. Each check returns kube-apiserver's error messages.
 
 const DNS1123_LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const DNS1123_SUBDOMAIN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
@@ -211,7 +211,7 @@ pub fn port_name(name: &str) -> Vec<String> {
     messages
 }
 
-/// Replaces a trailing dash of a generated name's prefix, which is allowed since letters follow. Like kube-apiserver,
+/// Replaces a trailing dash of a `generateName` prefix, which is valid because a suffix follows. Like kube-apiserver,
 /// replaces the last *two* characters by one `a`, to report the same errors.
 fn mask_trailing_dash(name: &str, prefix: bool) -> std::borrow::Cow<'_, str> {
     if prefix && name.len() > 1 && name.ends_with('-') {
@@ -306,7 +306,7 @@ pub fn percent(text: &str) -> Vec<String> {
     vec![regex_error(message, "[0-9]+%", &["1%", "93%"])]
 }
 
-/// Returns the error of a file name that leads to another directory.
+/// Returns the error of a file name that refers to another directory.
 fn change_of_directory(name: &str) -> Option<String> {
     match name {
         "." => Some("must not be '.'".to_owned()),

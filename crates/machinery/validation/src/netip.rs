@@ -4,10 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use binnacle_meta::go_quote;
 
-/// Parses an address. The zone of an IPv6 address, without its `%`, is returned beside it.
+/// Parses an address. Also returns the zone of an IPv6 address, without its `%`.
 ///
 /// # Errors
-/// In Go's words: `ParseAddr("x"): unable to parse IP`.
+/// Go's error: `ParseAddr("x"): unable to parse IP`.
 pub fn parse_addr(text: &str) -> Result<(IpAddr, Option<&str>), String> {
     let parsed = match text.bytes().find(|b| matches!(b, b'.' | b':' | b'%')) {
         Some(b'.') => v4(text).map(|octets| (Ipv4Addr::from(octets).into(), None)),
@@ -22,7 +22,7 @@ pub fn parse_addr(text: &str) -> Result<(IpAddr, Option<&str>), String> {
     })
 }
 
-/// The problem, and the rest of the text from there on, if that is told.
+/// The message, and the remaining text, if the error contains it.
 struct ParseAddrError<'a>(&'static str, &'a str);
 
 fn v4(text: &str) -> Result<[u8; 4], ParseAddrError<'_>> {
@@ -50,7 +50,7 @@ fn v4(text: &str) -> Result<[u8; 4], ParseAddrError<'_>> {
                 octet += 1;
                 (digits, value) = (0, 0);
             }
-            // All before it are ASCII characters.
+            // All characters before it are ASCII.
             _ => return Err(ParseAddrError("unexpected character", &text[i..])),
         }
     }
@@ -68,7 +68,7 @@ fn v6(text: &str) -> Result<([u8; 16], Option<&str>), ParseAddrError<'_>> {
         None => (text, None),
     };
     let mut octets = [0; 16];
-    // Where the `::` stands in the octets.
+    // The position of `::` in the octets.
     let mut gap = None;
     let mut at = 0;
     if let Some(after) = rest.strip_prefix("::") {

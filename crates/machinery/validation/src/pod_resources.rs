@@ -43,8 +43,8 @@ pub fn default_requests_to_limits(spec: &mut Object) {
     }
 }
 
-/// Sets absent pod-level limits and requests, if the pod has resources of its own: limits of huge pages are the
-/// totals of the containers; requests are their totals too, or else the limits (KEP-2837).
+/// Sets absent pod-level limits and requests, if the pod has pod-level resources: limits of huge pages are the totals
+/// of the containers; requests are their totals too, or else the limits (KEP-2837).
 pub fn default_pod_resources(spec: &mut Object) {
     if spec.get("resources").and_then(Value::as_object).is_none() {
         return;
@@ -102,8 +102,8 @@ pub fn qos_class(spec: &Object) -> &'static str {
     if limited && same { "Guaranteed" } else { "Burstable" }
 }
 
-/// Returns the total `requests` or `limits` of a pod's containers: init containers run one by one, before the others,
-/// and sidecars beside everything that follows them.
+/// Returns the total `requests` or `limits` of a pod's containers: init containers run one at a time before the others,
+/// and sidecars run alongside all containers that follow them.
 pub fn aggregate(spec: &Object, list: &str) -> Vec<(Text, Quantity)> {
     let containers = |name: &str| spec.get(name).and_then(Value::as_list).unwrap_or(&[]);
     let own = |container: &Value| -> Vec<(Text, Quantity)> {
@@ -137,7 +137,7 @@ pub fn aggregate(spec: &Object, list: &str) -> Vec<(Text, Quantity)> {
     total.list
 }
 
-/// Parses a quantity of a tree, which was validated on decoding.
+/// Parses a quantity of a decoded object, which is valid.
 pub fn quantity(value: &Value) -> Option<Quantity> {
     value.as_str().and_then(|text| text.parse().ok())
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::hash::Hash;
 
-/// Returns for each item true if an earlier item has the same key.
+/// Returns one boolean per item, true if an earlier item has the same key.
 pub fn repeated<'a, T, K: Eq + Hash>(items: &'a [T], key: impl FnMut(&'a T) -> K) -> Vec<bool> {
     let mut seen = HashSet::with_capacity(items.len());
     items.iter().map(key).map(|key| !seen.insert(key)).collect()

@@ -1,4 +1,4 @@
-//! Names of resources (`cpu`, `example.com/gpu`), as containers and quotas use them.
+//! Names of resources (`cpu`, `example.com/gpu`) in containers and quotas.
 
 use binnacle_meta::{FieldError, FieldErrors, Location, Quantity};
 
@@ -105,7 +105,7 @@ pub fn is_standard_for_quotas(name: &str) -> bool {
     is_standard(name) && name != "storage"
 }
 
-/// Returns true for names without a domain or with one of Kubernetes itself.
+/// Returns true for names without a domain or with a domain of Kubernetes.
 pub fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }

@@ -28,7 +28,7 @@ pub fn scala_duration(text: &str) -> Option<i64> {
     sum
 }
 
-/// Returns the units that a word may stand for: exact abbreviations, and long names by their beginning.
+/// Returns the units that match a word: exact abbreviations, and long names by their prefix.
 fn units(word: &str) -> impl Iterator<Item = i64> + '_ {
     const SECOND: i64 = 1_000_000_000;
     const UNITS: [(&[&str], &str, i64); 8] = [

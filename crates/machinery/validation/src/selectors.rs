@@ -18,8 +18,8 @@ pub fn validate(selector: FieldRef<Selector>, any_value: bool, errors: &mut Fiel
     }
 }
 
-/// Returns the error for an unknown operator in a requirement of any selector. Go shows values of named types as JSON,
-/// with HTML characters escaped.
+/// Returns the error for an unknown operator in a selector requirement. Go formats values of named types as JSON, with
+/// HTML characters escaped.
 pub fn unknown_operator(path: &dyn Location, operator: &str) -> FieldError {
     let shown = ErrorValue::raw(binnacle_schema::json::to_string(&operator.into()));
     FieldError::invalid(path, shown, "not a valid selector operator")
@@ -45,9 +45,9 @@ fn requirement(requirement: FieldRef<SelectorRequirement>, any_value: bool, erro
     }
 }
 
-/// Converts to a [`LabelSelector`]. An absent selector selects nothing, an empty one everything.
+/// Converts to a [`LabelSelector`]. An absent selector matches nothing, an empty one matches everything.
 ///
-/// Errors: those of client-go's `LabelSelectorAsSelector`.
+/// Returns the errors of client-go's `LabelSelectorAsSelector`.
 pub fn parse(selector: Option<&Value>) -> Result<LabelSelector, SelectorError> {
     let selector = FieldRef::<Selector>::root(selector.unwrap_or(&Value::Null));
     if !selector.is_set() {

@@ -1,4 +1,4 @@
-//! URLs as Go's `net/url` parses them: what is valid, in which words what is wrong is told, and the parts that rules ask for.
+//! URLs, parsed like Go's `net/url`, with its errors and the components that rules need.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ pub struct Url<'a> {
     pub fragment: &'a str,
 }
 
-/// The part of a URL that a text is, which decides what may be escaped and what must be.
+/// The component of a URL, which determines the characters that may or must be escaped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Host,
@@ -34,7 +34,7 @@ enum Part {
 }
 
 impl<'a> Url<'a> {
-    /// Parses a URL, which may be relative, like Go's `url.Parse`; errors are in Go's words.
+    /// Parses a URL, which may be relative, like Go's `url.Parse`, with its errors.
     pub fn parse(text: &'a str) -> Result<Self, String> {
         let (before, fragment) = text.split_once('#').unwrap_or((text, ""));
         let url = Self::read(before, false).map_err(|why| failed(before, &why))?;
@@ -42,8 +42,8 @@ impl<'a> Url<'a> {
         Ok(Self { fragment, ..url })
     }
 
-    /// Parses the URL of a request like Go's `url.ParseRequestURI`: absolute, or a path from the root. It has no fragment: `#` is a
-    /// character like others.
+    /// Parses the URL of a request like Go's `url.ParseRequestURI`: absolute, or a path from the root. It has no
+    /// fragment: `#` is an ordinary character.
     pub fn parse_request(text: &'a str) -> Result<Self, String> {
         Self::read(text, true).map_err(|why| failed(text, &why))
     }
@@ -73,7 +73,7 @@ impl<'a> Url<'a> {
             }
         }
         let authority = rest.strip_prefix("//").filter(|after| {
-            // A path from the root may begin with slashes.
+            // An absolute path may begin with several slashes.
             !scheme.is_empty() || !of_request && !after.starts_with('/')
         });
         url.path = match authority {
@@ -105,7 +105,7 @@ impl<'a> Url<'a> {
         Ok(())
     }
 
-    /// Returns the path with all escapes that it needs, like Go's `EscapedPath`: as written if that is a valid encoding.
+    /// Returns the escaped path, like Go's `EscapedPath`: the original text if that is a valid encoding.
     pub fn escaped_path(&self) -> Cow<'a, str> {
         let valid = |b: u8| unescaped_in_path(b) || b"!'()*[]%".contains(&b);
         if self.path == "*" || self.path.bytes().all(valid) {
@@ -126,7 +126,7 @@ fn failed(text: &str, why: &str) -> String {
     format!("parse {}: {why}", go_quote(text))
 }
 
-/// Returns true for what Go does not escape in a path.
+/// Returns true for bytes that Go does not escape in a path.
 fn unescaped_in_path(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&b)
 }
@@ -183,7 +183,8 @@ fn split_scheme(text: &str) -> Result<(&str, &str), String> {
 
 /// Checks the escapes of a part, and the characters of a host.
 fn check(text: &str, part: Part) -> Result<(), String> {
-    // `<`, `>` and `"` are let through: a host cannot escape them (RFC 3986 lets only bytes beyond ASCII be escaped there).
+    // `<`, `>` and `"` are accepted, because a host cannot escape them: RFC 3986 only allows escapes of non-ASCII bytes
+    // there.
     let in_host = |b: u8| b.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:[]<>\"".contains(&b);
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -198,7 +199,8 @@ fn check(text: &str, part: Part) -> Result<(), String> {
         let escaped = bytes.get(at + 1..at + 3).and_then(hex);
         let allowed = escaped.is_some_and(|b| match part {
             Part::Host => !b.is_ascii() || b == b'%',
-            // RFC 6874 lets a zone have any escape; Go only those of bytes that a host has, and of spaces.
+            // RFC 6874 allows any escape in a zone; Go only allows those of bytes that are valid in a host, and of
+            // spaces.
             Part::Zone => b == b'%' || b == b' ' || in_host(b),
             Part::Other => true,
         });
@@ -217,13 +219,13 @@ fn hex(digits: &[u8]) -> Option<u8> {
     Some((digit(digits[0])? * 16 + digit(digits[1])?) as u8)
 }
 
-/// Returns a part of a query without its escapes, like Go's `QueryUnescape`; `None` if one is invalid.
+/// Unescapes a component of a query, like Go's `QueryUnescape`. Returns `None` if an escape is invalid.
 pub fn unescape_query(text: &str) -> Option<String> {
     check(text, Part::Other).ok()?;
     Some(String::from_utf8_lossy(&unescape(&text.replace('+', " "))).into_owned())
 }
 
-/// Replaces the escapes of a text that was checked.
+/// Unescapes a text whose escapes have been checked.
 fn unescape(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);

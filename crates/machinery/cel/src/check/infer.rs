@@ -30,7 +30,7 @@ impl Default for Mapping {
 }
 
 impl Mapping {
-    /// Returns true if the types were too large to resolve: the results are invalid then.
+    /// Returns true if the types were too large to resolve; the results are then invalid.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.steps.get() == 0
     }

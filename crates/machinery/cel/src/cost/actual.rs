@@ -8,7 +8,7 @@ use crate::value::Val;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ActualCost {
     Fixed(u64),
-    /// That of walking the first argument.
+    /// The cost of walking the first argument.
     Traversal,
     /// Computed from the arguments and the result.
     Of(fn(&[Val<'_>], Option<&Val<'_>>) -> u64),
@@ -103,7 +103,7 @@ fn allocated(factor: f64, size: u64) -> u64 {
     ((size as f64 * factor) as u64).saturating_add(1 + LIST)
 }
 
-/// Returns the cost of comparing all elements with each other.
+/// Returns the cost of comparing each element with every other one.
 fn pairwise_comparison(list: &Val<'_>) -> u64 {
     let Val::List(list) = list else { return 1 };
     let texts = !list.is_empty() && matches!(list.get(0), Ok(Val::Str(_) | Val::Bytes(_)));

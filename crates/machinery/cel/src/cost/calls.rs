@@ -156,7 +156,7 @@ fn of_library(
             let target = target?;
             let element = match &target.ty {
                 Type::List(element) => element_cost(coster, target, element),
-                // A text, or a value whose type is only known at run time.
+                // A string, or a value whose type is only known at run time.
                 Type::Map(_) | Type::Opaque(..) | Type::Type(_) => ONE,
                 _ if function == "includes" => ONE,
                 _ => return cost(walk(target.size())),
@@ -198,7 +198,7 @@ fn of_library(
     }
 }
 
-/// Returns the size of the text that `join` makes of a list.
+/// Returns the size of the result of `join`.
 fn joined_size(coster: &Coster<'_>, list: &AstNode<'_>, separator: Option<&AstNode<'_>>) -> Estimate {
     let size = match &list.ty {
         Type::List(_) => list.size().times(element_size(coster, list)),
@@ -210,8 +210,7 @@ fn joined_size(coster: &Coster<'_>, list: &AstNode<'_>, separator: Option<&AstNo
     size.plus(separator.size().times(between))
 }
 
-/// Returns the cost of a function that tells whether a CIDR contains an address or another CIDR; `arg` is the size of the
-/// argument.
+/// Returns the cost of `containsIP` and `containsCIDR`; `arg` is the size of the argument.
 fn containment_cost(function: &str, overload: &str, arg: Estimate) -> Estimate {
     let walk = |size: Estimate| size.scaled(STRING_TRAVERSAL);
     let address = Estimate { min: 4, max: 16 };
@@ -256,7 +255,7 @@ fn element_size(coster: &Coster<'_>, list: &AstNode<'_>) -> Estimate {
     coster.size_at(&path).unwrap_or(Estimate::UNKNOWN)
 }
 
-/// Returns the size of a text after the replacement of one text by another.
+/// Returns the size of a string after replacing one substring by another.
 fn replaced(size: Estimate, old: Estimate, new: Estimate) -> Estimate {
     let (mut count, mut remaining) = (Estimate::fixed(0), Estimate::fixed(0));
     if old.min == 0 {

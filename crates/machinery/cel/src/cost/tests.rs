@@ -29,7 +29,7 @@ fn costs(expression: &str) -> (u64, u64, u64) {
 const LONG: &str = "'01234567890123456789012345678901234567890123456789'";
 const SELECTOR: &str = "'spec.nodeName=example-node-name.fully.qualified.domain.name.example.com'";
 
-/// A list of one constant is made once, not in each round of a loop.
+/// A list of one constant is created once, not in each iteration.
 #[test]
 fn counts_constants_in_loops_once() {
     let env = Environment::new(Version::STORED);

@@ -221,7 +221,7 @@ macro_rules! receiver {
                 $go
             }
 
-            /// Values that only have methods are never equal.
+            /// Values that only have methods never compare as equal.
             fn equals(&self, _: &dyn Opaque) -> bool {
                 false
             }

@@ -15,7 +15,7 @@ type Result<'a> = std::result::Result<Val<'a>, Error>;
 
 const FUNCTIONS: &[FunctionDecl] = &[
     FunctionDecl::each("slice", &[("list_slice", "list(T).(int, int) -> list(T)", Some(slice))]),
-    // Elements that are no lists are kept, whatever the signature says.
+    // Elements that are not lists are kept, despite the signature.
     FunctionDecl::all(
         "flatten",
         flatten,
@@ -148,7 +148,7 @@ fn sorted<'a>(meter: &Meter, values: &List<'a>, keys: &List<'a>) -> Result<'a> {
     if keys.iter().any(|key| key.ty() != first.ty()) {
         return Err(Error::new("list elements must have the same type"));
     }
-    // Each comparison reads the shorter text at most.
+    // Each comparison reads at most the length of the shorter string.
     let longest = keys.iter().map(Val::bytes).max().unwrap_or(0) as u64;
     let bytes = (keys.iter().map(Val::bytes).sum::<usize>() as u64).min(longest.saturating_mul(keys.len() as u64));
     let rounds = u64::from(usize::BITS - keys.len().leading_zeros());

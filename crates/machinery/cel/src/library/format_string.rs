@@ -114,7 +114,7 @@ fn clause(text: &str) -> Result<(usize, char, &str), String> {
 }
 
 fn show(meter: &Meter, clause: char, precision: usize, arg: &Val<'_>) -> FormatResult {
-    // The longest forms are those in digits, which are computed one by one.
+    // The longest results are sequences of digits, which are computed one at a time.
     let digits = if matches!(clause, 'f' | 'e') { 320 + precision } else { 0 };
     meter.copy(8 + 2 * arg.bytes() + digits)?;
     meter.work(2 * digits as u64)?;
@@ -281,7 +281,7 @@ fn entries(meter: &Meter, map: &Map<'_>) -> FormatResult {
 
 /// Formats a value within a list or map.
 fn element(meter: &Meter, value: &Val<'_>) -> FormatResult {
-    // Copied by each of the lists and maps around it as well.
+    // Each enclosing list or map copies it again.
     meter.work(8)?;
     meter.copy(16 + 2 * value.bytes())?;
     Ok(match value {

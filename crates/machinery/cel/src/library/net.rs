@@ -272,7 +272,7 @@ fn to_network(value: &Val<'_>) -> std::result::Result<Network, Error> {
 
 fn contains_ip<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
     let ip = match &args[1] {
-        // A text that is no address is told like a value that is none.
+        // A string that is not an address yields the same error as a value of another type.
         Val::Str(text) => parse_ip(text).map_err(|_| Error::no_such_overload())?,
         value => address(value)?,
     };

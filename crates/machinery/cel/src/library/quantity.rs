@@ -100,7 +100,7 @@ macro_rules! opaque {
 opaque!(Quantity, "cel.Quantity");
 opaque!(ComputedQuantity, "*cel.Quantity");
 
-/// The result of an addition or subtraction, whose Go type is another.
+/// The result of an addition or subtraction, which has another Go type.
 #[derive(Debug)]
 struct ComputedQuantity(Quantity);
 

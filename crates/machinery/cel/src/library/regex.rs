@@ -48,5 +48,5 @@ fn find_all<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
     Ok(Val::list(found.into_iter().map(Val::str).collect()))
 }
 
-/// The memory of a string besides its bytes.
+/// The memory overhead of a string.
 const STRING: usize = 2 * size_of::<usize>();

@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 pub(super) fn library(version: Version) -> Library {
-    // Before 1.28 numbers of different types had no order.
+    // Before 1.28, numbers of different types could not be compared.
     let functions = if version.at_least(28) { FUNCTIONS } else { FUNCTIONS_WITHOUT_CROSS_TYPE_ORDER };
     Library { functions, types: &[] }
 }
@@ -198,8 +198,8 @@ fn unsupported(name: &'static str, first: &Val<'_>, supported: bool) -> Error {
     if supported || is_receiver(first) { Error::no_such_overload() } else { Error::new(name) }
 }
 
-/// Returns true for values that cel-go asks for a method of the function's name where it has no other implementation;
-/// their refusal tells no name.
+/// Returns true for values that implement cel-go's `Receiver`. cel-go dispatches a function without a matching overload
+/// to them, and their error does not contain the function's name.
 fn is_receiver(value: &Val<'_>) -> bool {
     matches!(value, Val::Str(_) | Val::Timestamp(_) | Val::Duration(_))
 }

@@ -175,7 +175,7 @@ fn split<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
     Ok(Val::list(parts.into_iter().map(Val::str).collect()))
 }
 
-/// The memory of an element of a list with its text, besides the bytes of the text.
+/// The memory overhead of a string in a list.
 const PART: usize = size_of::<Val<'_>>() + 4 * size_of::<usize>();
 
 fn substring<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {

@@ -67,7 +67,7 @@ impl Opaque for UrlText {
 
     fn equals(&self, other: &dyn Opaque) -> bool {
         other.as_any().downcast_ref::<Self>().is_some_and(|other| match (Url::parse(&self.0), Url::parse(&other.0)) {
-            // Go compares what it writes of both: the scheme in lower case, the path with its escapes.
+            // Go compares the formatted URLs: the scheme in lower case, the path escaped.
             (Ok(one), Ok(other)) => {
                 one.escaped_path() == other.escaped_path() && Url { path: "", ..one } == Url { path: "", ..other }
             }
@@ -96,7 +96,7 @@ fn is_url<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
 
 fn parts<'v>(args: &'v [Val<'_>]) -> std::result::Result<Url<'v>, Error> {
     let url: &UrlText = args[0].as_opaque().ok_or_else(Error::no_such_overload)?;
-    // Parsed by each function.
+    // Each function parses the URL again.
     binnacle_work::charge(url.0.len() as u64)?;
     Url::parse(&url.0).map_err(Error::new)
 }

@@ -104,7 +104,7 @@ impl Parser<'_> {
         Ok(self.positions.len() as Id - 1)
     }
 
-    /// Reports an error and continues, because there may be more.
+    /// Reports an error and continues to find more.
     pub(super) fn unsupported(&mut self, token: Token, message: &str) -> ParseResult {
         self.issues.add(self.source.location(token.start), message);
         Ok(Expr { id: self.id(token)?, kind: ExprKind::Unspecified })

@@ -1,4 +1,4 @@
-//! Expressions that were compiled for values of evaluations.
+//! A cache of expressions that were compiled during evaluations.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use crate::error::Error;
 
 /// The limit on the bytes of all expressions.
 const BUDGET: usize = 16 << 20;
-/// The limit for one.
+/// The limit on the bytes of one expression.
 const MAX_ENTRY_BYTES: usize = 1 << 20;
 
 #[derive(Default)]
@@ -19,7 +19,7 @@ struct Cache {
     bytes: usize,
 }
 
-/// Returns a compiled expression, which is compiled if it was not needed lately.
+/// Returns a compiled expression, from the cache if possible.
 pub(crate) fn get(pattern: &str) -> Result<GoRegex, Error> {
     static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
     let lock = || CACHE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -27,11 +27,11 @@ pub(crate) fn get(pattern: &str) -> Result<GoRegex, Error> {
     if let Some(compiled) = lock().compiled.get(pattern) {
         return Ok(compiled.clone());
     }
-    // Compiled without the lock: a charge may wait.
+    // Compiled outside of the lock, because charging work may wait.
     let regex = GoRegex::new(pattern)?;
     let bytes = regex.memory() + 2 * pattern.len();
     if bytes <= MAX_ENTRY_BYTES {
-        // What is no longer needed is dropped without the lock, too.
+        // Evicted entries are dropped outside of the lock as well.
         drop(lock().insert(pattern, regex.clone(), bytes));
     }
     Ok(regex)

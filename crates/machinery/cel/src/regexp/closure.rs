@@ -1,11 +1,11 @@
-//! The instructions that are reached without a character.
+//! Epsilon closures: the instructions that are reached without consuming a character.
 
 use binnacle_validation::go_regexp::Look;
 use binnacle_work::{BudgetError, allocate, charge};
 
 use super::program::{Inst, Program};
 
-/// The kind of the character before a place, as far as a program looks at it.
+/// The kind of the character before a position, as far as assertions distinguish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum PrecedingChar {
@@ -41,10 +41,10 @@ pub(super) fn is_word(c: char) -> bool {
 /// A set of instructions in the order in which they were reached.
 #[derive(Debug)]
 pub(super) struct Closure {
-    /// The place of each instruction in `visited`, if it is there.
+    /// The index of each instruction in `visited`, if it was visited.
     positions: Box<[u32]>,
     visited: Vec<u32>,
-    /// The visited instructions that are not only passed.
+    /// The visited instructions that consume a character or match.
     reached: Vec<u32>,
     stack: Vec<u32>,
 }

@@ -1,4 +1,4 @@
-//! Programs: the instructions of an expression, as Go has them.
+//! Programs: the instructions of an expression, as in Go.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use crate::error::Error;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Inst {
-    /// Matches a character, and goes on with the next instruction.
+    /// Matches a character, and continues with the next instruction.
     Char(char),
     /// Matches a character of a set.
     Set(u32),
-    /// Goes on with both; the first is preferred.
+    /// Continues with both; the first is preferred.
     Split(u32, u32),
     Jump(u32),
     Look(Look),
@@ -30,7 +30,7 @@ pub(super) struct Program {
     pub(super) sets: Vec<Arc<CharSet>>,
     /// True if a match can only begin at the beginning of the text.
     pub(super) is_anchored: bool,
-    /// The conditions that occur.
+    /// The kinds of assertions in the program.
     pub(super) looks: LookSet,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct LookSet {
 const MAX_RUNES: usize = (128 << 20) / 4;
 
 impl Program {
-    /// Compiles an expression. Its size is charged before.
+    /// Compiles an expression. Its size is charged in advance.
     ///
     /// # Errors
     /// Go's error for the expression, or that the budget is exhausted.
@@ -92,7 +92,7 @@ struct Compiler<'t> {
     tree: &'t Tree<'t>,
     insts: Vec<Inst>,
     sets: Vec<Arc<CharSet>>,
-    /// The numbers of sets by their text, which is a single character for one whose case is ignored.
+    /// The IDs of character sets by their text: a class, or a single character whose case is ignored.
     set_ids: HashMap<(&'t str, Option<char>, bool), u32>,
     runes: usize,
     looks: LookSet,
@@ -142,7 +142,7 @@ impl<'t> Compiler<'t> {
         stacker::maybe_grow(64 * 1024, 1024 * 1024, || self.node(node))
     }
 
-    /// Returns the number of a set; each is made once.
+    /// Returns the ID of a set; each is built once.
     fn set(
         &mut self,
         key: (&'t str, Option<char>, bool),
@@ -163,7 +163,7 @@ impl<'t> Compiler<'t> {
         self.insts.len() as u32
     }
 
-    /// Adds an instruction whose targets are not known yet.
+    /// Adds an instruction whose targets are set later.
     fn hole(&mut self) -> usize {
         self.insts.push(Inst::Fail);
         self.insts.len() - 1

@@ -1,4 +1,4 @@
-//! Searches for the place of a match: the leftmost one, and of those the preferred one.
+//! Searches for the position of a match: the leftmost one, and of those the preferred one.
 
 use std::ops::Range;
 
@@ -81,7 +81,7 @@ impl<'p> Search<'p> {
             let Some(found) = self.find(text, at)? else { break };
             let mut accepted = true;
             if found.end == at {
-                // An empty match directly after the previous one is none.
+                // An empty match directly after the previous one does not count.
                 accepted = last_end != Some(found.start);
                 at += text[at..].chars().next().map_or(1, char::len_utf8);
             } else {

@@ -1,4 +1,4 @@
-//! Sets of characters, with the names that Go has for them.
+//! Sets of characters, with Go's class names.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -16,7 +16,7 @@ pub(super) struct CharSet {
     ranges: Box<[ClassUnicodeRange]>,
 }
 
-/// The steps of adding a range to a set, and of folding the case of one.
+/// The work of adding a range to a set, and of case-folding one, in steps.
 const STEPS_PER_RANGE: u64 = 4;
 const STEPS_PER_FOLDED_RANGE: u64 = 40;
 
@@ -113,7 +113,7 @@ fn range(low: u32, high: u32) -> ClassUnicode {
 /// Sets by their pattern in the syntax of the crate, and whether they are negated.
 type ClassCache = HashMap<(String, bool), Arc<CharSet>>;
 
-/// Returns a set with a name. There are few hundred, so they are kept.
+/// Returns a named set. There are a few hundred, so all are cached.
 fn named_set(set: NamedSet<'_>, negated: bool) -> Result<Arc<CharSet>, BudgetError> {
     static CLASSES: LazyLock<Mutex<ClassCache>> = LazyLock::new(Mutex::default);
     let pattern = match set {
@@ -131,7 +131,7 @@ fn named_set(set: NamedSet<'_>, negated: bool) -> Result<Arc<CharSet>, BudgetErr
     if let Some(cached) = cached {
         return Ok(cached);
     }
-    // Once in the life of the process.
+    // Built once per process.
     charge(100_000)?;
     let mut class = match regex_syntax::parse(&key.0).map(|hir| hir.into_kind()) {
         Ok(HirKind::Class(regex_syntax::hir::Class::Unicode(class))) => class,

@@ -1,4 +1,5 @@
-//! Matching without the place of the match: sets of instructions are states, whose transitions are kept.
+//! Matching without the position of the match: a lazy DFA whose states are sets of instructions and whose transitions
+//! are cached.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,8 +9,7 @@ use binnacle_work::{BudgetError, charge};
 use super::closure::{Closure, PrecedingChar};
 use super::program::{Inst, Program};
 
-/// The states that texts have led to so far. They are built when they are first needed, and forgotten when they use
-/// too much memory.
+/// The states reached so far. They are built when they are first needed, and dropped when they use too much memory.
 #[derive(Debug)]
 pub(super) struct States {
     /// The number of the column for each ASCII character. The last column is for the end of the text.
@@ -27,16 +27,16 @@ pub(super) struct States {
     next: Vec<u32>,
 }
 
-/// A transition that is not known yet.
+/// A transition that has not been computed.
 const UNKNOWN: u32 = u32::MAX;
 /// There is a match before the character.
 const MATCH: u32 = u32::MAX - 1;
-/// There is none, and there will be none.
+/// There is no match, and none is possible.
 const DEAD: u32 = u32::MAX - 2;
 
-/// The bytes of states after which they are forgotten.
+/// The number of bytes above which all states are dropped.
 const MAX_STATES: usize = 32 << 10;
-/// The number of characters after which known transitions are charged, and their steps.
+/// Cached transitions are charged once per this number of characters, with this number of steps.
 const STRIDE: u32 = 64;
 const STEPS_PER_STRIDE: u64 = 16;
 
@@ -60,7 +60,7 @@ impl States {
 
     /// Returns true if a part of the text matches.
     pub(super) fn is_match(&mut self, program: &Program, text: &str) -> Result<bool, BudgetError> {
-        // The first state is the first one again after all were forgotten.
+        // After all states were dropped, the start state is the first one again.
         let mut state = self.number(&[0, PrecedingChar::Nothing as u32])?;
         let mut stride = 0;
         for c in text.chars() {
@@ -123,7 +123,7 @@ impl States {
         Ok(found)
     }
 
-    /// Notes a transition to a state.
+    /// Records a transition to a state.
     fn insert_transition(&mut self, state: u32, c: char, next: Vec<u32>, key: &[u32]) -> Result<u32, BudgetError> {
         let mut from = state;
         if self.bytes > MAX_STATES {
@@ -181,8 +181,8 @@ const STATE: usize = 96;
 /// The memory of a transition by a character that is not ASCII.
 const OTHER: usize = 32;
 
-/// Returns a column for each ASCII character, such that a program does not tell the characters of a column apart, and
-/// the number of columns with that for the end.
+/// Returns the column of each ASCII character, and the number of columns including the one for the end of the text.
+/// Characters share a column if the program treats them alike.
 fn columns(program: &Program) -> Result<([u8; 128], usize), BudgetError> {
     let mut columns = [0_u8; 128];
     let mut width = 1;

@@ -13,10 +13,10 @@ impl fmt::Display for Val<'_> {
     }
 }
 
-/// The limit on the bytes of a shown value, since its parts may be shared.
+/// The maximum number of bytes of a displayed value, since its parts may be shared.
 const MAX_SHOWN: usize = 64 << 10;
 
-/// A text that ends at a limit.
+/// A formatter that truncates its output at a limit.
 struct BoundedWriter<'f, 'o> {
     out: &'f mut fmt::Formatter<'o>,
     remaining: usize,
@@ -86,7 +86,7 @@ impl Val<'_> {
     }
 }
 
-/// The limit on shown elements; lists and maps only occur in messages.
+/// The maximum number of displayed elements of a list or map.
 const MAX_SHOWN_ELEMENTS: usize = 100;
 
 /// Formats a number like Go's `FormatFloat` with `g`: the shortest digits, with an exponent below 1e-4 and from 1e6 on.

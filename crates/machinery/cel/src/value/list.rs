@@ -1,4 +1,4 @@
-//! Lists: of a tree, of values, or sums of other lists.
+//! Lists: of a tree, of values, or concatenations of other lists.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ pub enum List<'a> {
     /// Holds the type of the list.
     Tree(&'a [schema::Value], Option<&'a DeclType>),
     Values(Arc<Items<'a>>),
-    /// The sum of lists with a list type, which is that of the first one.
+    /// The sum of lists with a list type; the first list determines it.
     Merged(Arc<Items<'a>>, &'a DeclType),
     /// Not copied, so that repeated concatenation of long lists is cheap in time and memory.
     Concat(Arc<Concat<'a>>),
 }
 
-/// Values, and how deep they are nested.
+/// Values and their nesting depth.
 #[derive(Clone, Debug, Default)]
 pub struct Items<'a> {
     values: Vec<Val<'a>>,
@@ -32,7 +32,7 @@ pub struct Items<'a> {
 pub struct Concat<'a> {
     parts: (List<'a>, List<'a>),
     len: usize,
-    /// The number of sums within each other.
+    /// The nesting depth of concatenations.
     height: u32,
     depth: u32,
 }
@@ -91,7 +91,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Returns how deep values are nested in the list; those of a tree do not count.
+    /// Returns the nesting depth of values in the list, not counting values of a tree.
     pub(super) fn depth(&self) -> u32 {
         match self {
             Self::Tree(..) => 0,

@@ -1,7 +1,7 @@
 //! Equality and sums of sets and list maps.
 //!
-//! kube-apiserver finds elements by Go's equality of what it keeps: texts as they are in JSON, and names of keys as
-//! expressions write them. What that does not find is not found here.
+//! kube-apiserver looks up elements by Go equality of its representation: strings as in JSON, and key names as written
+//! in expressions. Elements that it does not find this way are not found here either.
 
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ pub(super) fn equal_list_maps(meter: &Meter, a: &List<'_>, b: &List<'_>, keys: &
     Ok(true)
 }
 
-/// Returns `a + b` by the list type, which the sum has as well: sets get missing elements, list maps are merged by
-/// keys.
+/// Returns `a + b` by the list type: sets gain missing elements, list maps are merged by key. The result has the same
+/// list type.
 pub(crate) fn add_lists<'a>(meter: &Meter, a: List<'a>, b: List<'a>) -> Result<List<'a>, Error> {
     let Some((ty, kind)) = a.decl().and_then(|ty| Some((ty, kind(ty)?))) else { return a.join(meter, b) };
     meter.list(a.len())?;
@@ -86,7 +86,7 @@ fn kind(ty: &DeclType) -> Option<&ListKind> {
 /// Returns the elements of a set.
 ///
 /// # Errors
-/// If they are lists or maps, which the reference cannot keep in a set.
+/// If they are lists or maps, which kube-apiserver cannot store in a set.
 fn elements_of_set<'a>(set: &List<'a>) -> Result<Vec<Val<'a>>, Error> {
     let values: Vec<Val<'a>> = set.iter().collect::<Result<_, _>>()?;
     let name = values.iter().find_map(|value| match value {
@@ -114,7 +114,8 @@ fn has(meter: &Meter, set: &List<'_>, item: &Val<'_>) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// Returns true if the value of an element in expressions is the one that JSON has: a text of a time is not a time.
+/// Returns true if an element has the same value in expressions as in JSON. A string with a time format does not:
+/// expressions see a timestamp.
 fn is_findable(set: &List<'_>, index: usize) -> bool {
     let List::Tree(items, Some(DeclType { shape: Shape::List { element, .. }, .. })) = set else { return true };
     match element.shape {
@@ -140,7 +141,7 @@ fn escaped(keys: &[Text]) -> Vec<Text> {
 
 /// Returns the index of the last value with the same keys as `item`.
 fn position(meter: &Meter, values: &[Val<'_>], item: &Val<'_>, keys: &[Text]) -> Result<Option<usize>, Error> {
-    // Objects that an expression made have no keys.
+    // Objects that an expression created have no keys.
     let Val::Map(Map::Tree(item, _)) = item else { return Ok(None) };
     let key_values: Vec<Option<&schema::Value>> = keys.iter().map(|name| key(item, name)).collect();
     let bytes = key_values.iter().flatten().filter_map(|value| value.as_str()).map(str::len).sum::<usize>();

@@ -212,7 +212,7 @@ impl<'a> Map<'a> {
             }
         };
         if Arc::get_mut(&mut entries).is_none() {
-            // The entries are used elsewhere, so all of them are copied.
+            // The entries are shared, so all of them are copied.
             for (key, _) in &entries.list {
                 meter.entry(key)?;
             }

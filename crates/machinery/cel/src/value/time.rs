@@ -117,7 +117,7 @@ impl Timestamp {
                 "" | "UTC" => TimeZone::UTC,
                 zone => TimeZone::get(zone).map_err(|_| unknown())?,
             };
-            // The last hours of the last year are beyond what jiff has, but not beyond its zones' rules.
+            // The last hours of the year 9999 are beyond jiff's range, but its time zone rules still apply.
             let instant = jiff::Timestamp::new(self.seconds, self.nanos).unwrap_or(jiff::Timestamp::MAX);
             return Ok(Civil::new(self, zone.to_offset(instant).seconds().into()));
         };
@@ -281,8 +281,8 @@ pub(super) fn date_time(text: &str) -> Result<Timestamp, Error> {
     }
 }
 
-/// Decodes the text of a field with the format `byte`. Validation of the format requires the standard alphabet and
-/// expressions the URL alphabet, so texts with characters of only one of them fail in one place or the other.
+/// Decodes the text of a field with the format `byte`. Format validation requires the standard alphabet and expressions
+/// require the URL alphabet, so a text with characters that only one of them has fails in one of the two.
 pub(super) fn base64(text: &str) -> Result<Arc<[u8]>, Error> {
     Base64::Url.decode(text).map(Arc::from).map_err(|at| {
         Error::new(format!("Invalid byte formatted string {text}: illegal base64 data at input byte {at}"))

@@ -147,7 +147,7 @@ fn compare(
         Some(_) => matches!(shape, Shape::List { .. } | Shape::Struct { .. } | Shape::Map { .. }),
     };
     match (old, new) {
-        // If neither has anything below, null and empty differ.
+        // If neither has children, null and empty differ.
         (Some(_), Some(_)) if nothing_below(old) && nothing_below(new) => return Ok(leaf(old, new)),
         (Some(_), Some(_)) | (None, None) => {}
         (None, Some(_)) => difference.changed.member = true,
@@ -166,7 +166,7 @@ fn leaf(old: Option<&Value>, new: Option<&Value>) -> Difference {
     }
 }
 
-/// Compares values without a type: each side is of the kind of its value, and a change of kind is a change of both.
+/// Compares untyped values: the value determines the kind of each side, and a change of kind changes both.
 fn compare_deduced(
     shape: Shape<'_>,
     old: Option<&Value>,
@@ -242,7 +242,7 @@ fn compare_members(
 struct Members<'w, 's> {
     shape: Shape<'s>,
     level: Level<'w>,
-    /// For the old and the new side: true if it has a struct, so that the fields that Go always encodes are present.
+    /// For the old and the new side: true if the struct is present, with the fields that Go always encodes.
     typed: (bool, bool),
     /// The index at which the next field of a struct is expected.
     hint: usize,

@@ -32,7 +32,7 @@ pub enum ApplyError {
     Conflicts(Vec<Conflict>),
     /// The configuration has managed fields; the code is 400.
     HasManagers,
-    /// Any other error, in kube-apiserver's words, with code 500.
+    /// Any other error, with kube-apiserver's text and code 500.
     Failed(String),
 }
 
@@ -41,7 +41,7 @@ impl ApplyError {
     pub const SHOWN: usize = FieldErrors::SHOWN;
 }
 
-/// The number of bytes of a key or value that the path of a conflict shows.
+/// The maximum number of bytes of a key or value in the path of a conflict.
 const MAX_ELEMENT: usize = 1 << 10;
 
 /// The conflicts of one manager.

@@ -21,12 +21,12 @@ pub(super) enum PathElement {
     Index(i64),
 }
 
-/// An error for text that is no path element.
+/// The error of a text that is not a path element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InvalidPathElement;
 
 impl PathElement {
-    /// Makes the element for the keys of a list map.
+    /// Creates the path element for the keys of a list map.
     pub(super) fn key(mut fields: Vec<(Text, Value)>) -> Self {
         if fields.len() > 1 {
             fields.sort_by(|a, b| a.0.cmp(&b.0));
@@ -35,7 +35,7 @@ impl PathElement {
     }
 
     /// Parses the form of FieldsV1 (`f:name`, `k:{"name":"web"}`, `v:"x"`, `i:0`); `None` for unknown kinds of
-    /// elements, perhaps of a later version.
+    /// elements, which a later version may add.
     pub(super) fn parse(text: &str) -> Result<Option<Self>, InvalidPathElement> {
         let bytes = text.as_bytes();
         if bytes.len() < 2 || bytes[1] != b':' {
@@ -96,7 +96,7 @@ fn escape_value(value: &Value, scratch: &mut Vec<u8>, out: &mut Vec<u8>) {
     escape(scratch, out);
 }
 
-/// Appends text inside a JSON string, with the least escapes.
+/// Appends text inside a JSON string, with the fewest escapes.
 fn escape(text: &[u8], out: &mut Vec<u8>) {
     if !json::has_byte(text, |c| (c < 0x20) | (c == b'"') | (c == b'\\')) {
         out.extend_from_slice(text);
@@ -175,7 +175,7 @@ impl fmt::Display for PathElement {
     }
 }
 
-/// A value as kube-apiserver shows it in paths.
+/// A value in kube-apiserver's format for paths.
 pub(super) struct DisplayValue<'v>(pub(super) &'v Value);
 
 impl fmt::Display for DisplayValue<'_> {

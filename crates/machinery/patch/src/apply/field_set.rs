@@ -9,12 +9,13 @@ use super::element::PathElement;
 use super::set::{Node, Set};
 use super::shape::{Relation, Shape, ValueShape};
 
-/// Returns every leaf, every element of a list map or set and every member of a map. The value has been validated.
+/// Returns the set of every leaf, every element of a list map or set, and every member of a map. The value must be
+/// valid.
 pub(super) fn of_value(shape: Shape<'_>, value: &Value) -> Set {
     below(shape, value).1
 }
 
-/// Returns true if the value itself is a member, and the members below it.
+/// Returns whether the value itself is a member, and the members below it.
 fn below(shape: Shape<'_>, value: &Value) -> (bool, Set) {
     match shape {
         shape if shape.is_leaf() => (true, Set::default()),
@@ -84,7 +85,7 @@ impl Set {
         self
     }
 
-    /// Adapts a set to a schema with new atomic fields: a manager of a part now owns the whole.
+    /// Reconciles a set with a schema that has new atomic fields: a manager that owns a part then owns the whole.
     pub(super) fn reconcile(&mut self, shape: Shape<'_>) {
         for node in &mut self.nodes {
             let below = match &node.element {

@@ -6,7 +6,7 @@ use super::element::PathElement;
 use super::set::{Node, Set};
 use super::shape::Shape;
 
-/// An error for text that is no set of fields.
+/// The error of a text that is not a valid FieldsV1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InvalidFieldsV1;
 
@@ -24,20 +24,20 @@ pub(super) fn parse(text: &str) -> Result<Set, InvalidFieldsV1> {
     Ok(children)
 }
 
-/// Returns true if a text of the server may have a member in common with `set`, or members below one of its leaves.
-/// Much cheaper than parsing it.
+/// Returns true if a set encoded by the server may have a member in common with `set`, or members below one of its
+/// leaves. Much cheaper than parsing.
 pub(super) fn intersects(text: &str, set: &Set) -> bool {
     let mut reader = Reader { text, at: 0 };
     // An invalid text counts as true, so that it is parsed.
     !set.is_empty() && reader.intersects(set, MAX_DEPTH).unwrap_or(true)
 }
 
-/// Returns true if a text of the server has all members of `set`, and its leaves as leaves.
+/// Returns true if a set encoded by the server has all members of `set`, and its leaves as leaves.
 pub(super) fn contains_all(text: &str, set: &Set) -> bool {
     Reader { text, at: 0 }.contains_all(set, MAX_DEPTH).unwrap_or(false)
 }
 
-/// Returns true if a text of the server has members below an atomic value of this shape.
+/// Returns true if a set encoded by the server has members below an atomic value of this shape.
 pub(super) fn splits_atomic(text: &str, shape: Shape<'_>) -> bool {
     // An invalid text counts as true, so that it is parsed.
     Reader { text, at: 0 }.splits_atomic(shape, MAX_DEPTH).unwrap_or(true)
@@ -47,7 +47,7 @@ pub(super) fn splits_atomic(text: &str, shape: Shape<'_>) -> bool {
 pub(super) fn to_text(set: &Set) -> Text {
     let mut out = Vec::with_capacity(512);
     write(set, false, &mut out);
-    // The text is made of strings and ASCII.
+    // The text consists of valid strings and ASCII.
     String::from_utf8(out).unwrap_or_default().into()
 }
 
@@ -79,7 +79,7 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    /// Reads an object; true if it is itself a member, that is, it has `.` or is empty.
+    /// Reads an object. The boolean is true if it is itself a member: it has `.` or is empty.
     fn set(&mut self, depth: usize) -> Result<(Set, bool), InvalidFieldsV1> {
         self.space();
         if self.text[self.at..].starts_with("null") {
@@ -124,7 +124,7 @@ impl<'t> Reader<'t> {
         Ok((Set::from_nodes(nodes), member || empty))
     }
 
-    /// Begins an object, which must not be nested more deeply than `depth` says.
+    /// Enters an object, which must not be nested deeper than `depth`.
     fn enter(&mut self, depth: usize) -> Result<(), InvalidFieldsV1> {
         self.expect(b'{')?;
         if depth == 0 { Err(InvalidFieldsV1) } else { Ok(()) }
@@ -186,7 +186,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Scans an object, and only those members of which there is a shape.
+    /// Scans an object, and only those members that have a shape.
     fn splits_atomic(&mut self, shape: Shape<'_>, depth: usize) -> Result<bool, InvalidFieldsV1> {
         self.enter(depth)?;
         if self.take(b'}') {

@@ -1,5 +1,5 @@
 //! The annotation of client-side `kubectl apply`. Server-side apply by the manager `kubectl` owns the fields in it, so
-//! that users can migrate without conflicts, and updates it, so that they can go back.
+//! that users can migrate without conflicts, and updates it, so that they can migrate back.
 
 use binnacle_schema::{Limits, Object, Value, json};
 
@@ -15,7 +15,7 @@ const MAX_ANNOTATIONS: usize = 256 * 1024;
 /// The only manager with this annotation.
 const KUBECTL: &str = "kubectl";
 
-/// Returns the conflicts except those over fields that have the annotation's value: these are the manager's own.
+/// Returns the conflicts, except those over fields with the annotation's value, which `kubectl` owns.
 pub(super) fn without_last_applied(
     update: &Update<'_>,
     live: &Value,

@@ -20,7 +20,7 @@ pub(super) struct Entry {
     pub(super) owned: OwnedFields,
 }
 
-/// A set of fields that is parsed when needed, and encoded only if it was changed.
+/// A set of fields that is parsed on demand, and encoded only if it was changed.
 #[derive(Clone, Debug)]
 pub(super) enum OwnedFields {
     /// As the server wrote it.
@@ -28,7 +28,7 @@ pub(super) enum OwnedFields {
     Set(Set),
 }
 
-/// The most entries of updates in an object.
+/// The maximum number of `Update` entries in an object.
 const MAX_UPDATERS: usize = 10;
 
 /// The manager that owns the fields of older managers.
@@ -37,10 +37,10 @@ const OLD_UPDATES: &str = "ancient-changes";
 /// The number of bytes of a set in an error.
 const MAX_SHOWN: usize = 1024;
 
-/// The manager of requests that name none.
+/// The manager of requests without a field manager.
 const UNKNOWN: &str = "unknown";
 
-/// The reason why a list of managed fields is invalid.
+/// The error of an invalid list of managed fields.
 pub(super) struct InvalidManagedFields(pub(super) String);
 
 impl Entry {
@@ -55,7 +55,7 @@ impl Entry {
         }
     }
 
-    /// Returns true if both entries are of the same manager. An applier has one entry, whatever its version.
+    /// Returns true if both entries belong to the same manager. An applier has one entry for all versions.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.manager == other.manager
             && self.applied == other.applied
@@ -63,7 +63,7 @@ impl Entry {
             && self.subresource == other.subresource
     }
 
-    /// Returns the set, parsed if needed. The server's own text is valid; any other counts as empty.
+    /// Returns the set, parsed if needed. An invalid text, which the server never writes, counts as empty.
     pub(super) fn set(&mut self) -> &mut Set {
         if let OwnedFields::Text(text) = &self.owned {
             self.owned = OwnedFields::Set(fields::parse(text).unwrap_or_default());
@@ -85,13 +85,14 @@ impl Entry {
         }
     }
 
-    /// Returns true if the manager owns the changed fields and not the removed ones, so that its set stays the same.
+    /// Returns true if the changes leave the manager's set as it is: it owns the changed fields and none of the removed
+    /// ones.
     pub(super) fn is_unaffected_by(&self, changes: &Comparison) -> bool {
         match &self.owned {
             OwnedFields::Text(text) => {
                 fields::contains_all(text, &changes.changed) && !fields::intersects(text, &changes.removed)
             }
-            // A parsed set is updated as cheaply as it is compared.
+            // Updating a parsed set is as cheap as comparing it.
             OwnedFields::Set(_) => false,
         }
     }
@@ -201,7 +202,7 @@ pub(super) fn decode(list: &[Value], trusted: bool) -> Result<Vec<Entry>, Invali
     Ok(entries)
 }
 
-/// Returns the error for an entry with an invalid set, which is shown as Go prints structs.
+/// Returns the error of an entry with an invalid set, which Go prints as a struct.
 fn unreadable_set(entry: &Value, fields: &str) -> String {
     let text = |member: &str| entry.str_at(&[member]).to_owned();
     let time = Some(text("time")).filter(|time| !time.is_empty()).unwrap_or_else(|| "<nil>".to_owned());

@@ -25,7 +25,8 @@ pub(super) fn merge(
     };
     let empty = |value: Option<&Value>| match value {
         Some(Value::Object(object)) => object.is_empty(),
-        // As the map that the configuration wants, a list is none. Null wants one, too, and keeps members.
+        // A list does not count as the map in the configuration. Null in the configuration means a map as well, and
+        // keeps members.
         Some(Value::List(items)) => shape.is_deduced() || items.is_empty(),
         _ => true,
     };
@@ -71,8 +72,8 @@ fn merge_members(shape: Shape<'_>, live: Option<&Object>, config: Option<&Object
     Ok(out)
 }
 
-/// The elements of a list by their identity. Duplicates, which only the live list may have, are not found and so not
-/// merged.
+/// The elements of a list by their identity. Duplicates, which only the live list may have, are not indexed, and
+/// therefore not merged.
 struct IndexedList<'v> {
     steps: Vec<PathElement>,
     by_identity: BTreeMap<PathElement, Option<&'v Value>>,
@@ -108,7 +109,8 @@ impl<'v> IndexedList<'v> {
     }
 }
 
-/// Merges lists: elements of the configuration keep their order; those only in the live list stay close to their place.
+/// Merges lists: elements of the configuration keep their order; elements that are only in the live list stay near
+/// their position.
 fn merge_lists(
     element: &Ty,
     relation: Relation<'_>,
@@ -166,7 +168,7 @@ fn merge_lists(
     Ok(out)
 }
 
-/// Returns the value without `fields`. Values that become empty stay, as empty; `None` is null.
+/// Returns the value without `fields`. Values that become empty are kept as empty; `None` means null.
 pub(super) fn remove(shape: Shape<'_>, value: &Value, fields: &Set) -> Option<Value> {
     match (shape, value) {
         (Shape::Scalar(_), value) => Some(value.clone()),

@@ -10,21 +10,21 @@ use super::set::Set;
 use super::shape::Shape;
 use super::{field_set, merging, track};
 
-/// An object and the schema of the version it is in.
+/// An object with the schema of its version.
 struct VersionedObject<'m> {
     value: Value,
     shape: Shape<'m>,
 }
 
-/// Returns `merged` without the fields of `last`, the manager's former set, that no entry (including the manager's new
-/// one) owns.
+/// Returns `merged` without the fields of `last`, the manager's previous set, that no entry (including the manager's
+/// new one) owns.
 pub(super) fn prune(request: &Apply<'_>, merged: Value, entries: &mut [Entry], last: Entry) -> Result<Value, String> {
     if last.owns_nothing() {
         return Ok(merged);
     }
     let (update, version) = (&request.update, last.api_version.clone());
     let last = last.into_set();
-    // Usually a manager drops nothing.
+    // Usually a manager drops no fields.
     let own = entries.last_mut().map(|own| own.set().clone()).unwrap_or_default();
     if version == update.api_version && last == own {
         return Ok(merged);

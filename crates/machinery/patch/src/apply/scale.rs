@@ -1,5 +1,5 @@
-//! Field managers of the `scale` subresource: it shows only the managers of the replicas, and its managers become those
-//! of the object.
+//! Field managers of the `scale` subresource: a scale has only the managers of the replicas, and its managers are
+//! mapped back to the object.
 
 use binnacle_schema::Value;
 
@@ -14,7 +14,7 @@ pub struct Scale<'a> {
     /// The version of the object in the request's path.
     pub api_version: &'a str,
     /// The path of the replicas in each version of the kind, dotted: `("apps/v1", Some("spec.replicas"))`. Versions of
-    /// custom resources may have none. Entries of versions that are not named here are dropped.
+    /// custom resources may have none. Entries of other versions are dropped.
     pub replicas: &'a [(&'a str, Option<&'a str>)],
 }
 
@@ -36,8 +36,8 @@ impl Scale<'_> {
         managed::encode(entries)
     }
 
-    /// Returns `metadata.managedFields` of the object after the scale was written: a manager that is gone from the
-    /// scale's list has lost the replicas, a new one there owns them.
+    /// Returns `metadata.managedFields` of the object after a write of the scale: a manager that the scale's list no
+    /// longer has loses the replicas, and a new one gains them.
     pub fn to_object(&self, object_list: &[Value], scale_list: &[Value]) -> Option<Value> {
         let of_object = managed::decode(object_list, true).ok()?;
         let mut of_scale = managed::decode(scale_list, true).ok()?;
@@ -48,7 +48,8 @@ impl Scale<'_> {
         for mut entry in of_object {
             let Some(path) = self.path(&entry.api_version) else { continue };
             if let Some(path) = path.filter(|path| entry.set().has(path)) {
-                // As in kube-apiserver only an applier is found in the scale: updates are told apart by their version.
+                // As in kube-apiserver, only appliers are matched with entries of the scale: entries of updates differ
+                // in their version.
                 match of_scale.iter().position(|other| other.is_same(&entry)) {
                     Some(at) => _ = of_scale.remove(at),
                     None => entry.take(&single(&path), None),

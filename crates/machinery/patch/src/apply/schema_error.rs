@@ -1,4 +1,4 @@
-//! Violations of the schema, in the words of kube-apiserver's merge library.
+//! Violations of the schema, with the messages of structured-merge-diff.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use binnacle_meta::{FieldErrors, bounded_text};
 
 use super::element::PathElement;
 
-/// The number of errors shown, as in validation; one more is kept, to show that there are more.
+/// The maximum number of displayed errors, as in validation. One more is stored, to indicate that there are more.
 const SHOWN: usize = FieldErrors::SHOWN;
-/// The longest path and message of an error, in bytes.
+/// The maximum length of an error's path and message, in bytes.
 const MAX_TEXT: usize = 1 << 10;
 
 /// One or more errors with their paths.

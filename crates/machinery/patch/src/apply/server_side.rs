@@ -35,8 +35,9 @@ pub struct ApplyResult {
 
 /// Applies `config` to `live` (`None` to create an object).
 ///
-/// `live` is decoded, in the version of the request; `config` is as the client sent it. The result has the values of
-/// `config` as they were sent, still to be decoded and defaulted. If nothing changes, it is `live`, with its times.
+/// `live` is decoded, in the version of the request; `config` is as the client sent it. The result contains the values
+/// of `config` as sent: the caller decodes it and sets defaults. If nothing changes, the result is `live`, including
+/// its timestamps.
 pub fn apply(request: &Apply<'_>, live: Option<&Value>, config: &Value) -> Result<ApplyResult, ApplyError> {
     let update = &request.update;
     let shape = Shape::of_message(update.message);
@@ -93,7 +94,7 @@ pub fn apply(request: &Apply<'_>, live: Option<&Value>, config: &Value) -> Resul
     Ok(ApplyResult { object, changed })
 }
 
-/// Returns true if a configuration has managed fields. A list that Go cannot decode counts as none.
+/// Returns true if a configuration has managed fields. A list that Go cannot decode counts as absent.
 fn has_managers(config: &Value) -> bool {
     let is_entry = |entry: &Value| {
         entry.as_object().is_some_and(|entry| {
@@ -164,7 +165,7 @@ impl Applier<'_> {
         Entry::new(update.manager, true, update.api_version, update.subresource)
     }
 
-    /// Adapts entries to the present schema and removes those of versions that are no longer served.
+    /// Reconciles entries with the current schema, and removes those of versions that are no longer served.
     fn reconcile(&self, entries: &mut Vec<Entry>) -> Result<(), ApplyFailure> {
         let mut messages: Vec<(Text, Option<&Message>)> = Vec::new();
         let mut failure = None;

@@ -24,7 +24,7 @@ pub(super) struct Node {
 }
 
 impl Set {
-    /// Makes a set of nodes in any order.
+    /// Creates a set from nodes in any order.
     pub(super) fn from_nodes(mut nodes: Vec<Node>) -> Self {
         pace(nodes.len() as u64);
         if nodes.is_sorted_by(|a, b| a.element < b.element) {

@@ -146,7 +146,7 @@ impl<'s> Shape<'s> {
         match self {
             Self::Struct { message, .. } | Self::Untyped { message, .. } => {
                 let field = message.get(name).map(Self::of_field);
-                // A definition without properties is one of an object with any members.
+                // A definition without properties allows any members.
                 let is_any = message.fields.is_empty() && !message.is_of_definition();
                 field
                     .or_else(|| message.additional.as_deref().map(Self::of_type))
@@ -169,7 +169,7 @@ impl<'s> Shape<'s> {
 impl<'s> Relation<'s> {
     fn of(field: &'s Field) -> Self {
         match &field.list_type {
-            // Older types have only a strategy for strategic merge patch, which kube-apiserver uses as the list type.
+            // Older types only declare a patch strategy, which kube-apiserver uses as the list type.
             ListType::Unset if field.patch.merge && field.patch.merge_key.is_empty() => Self::Set,
             ListType::Unset if field.patch.merge => Self::Keys(std::slice::from_ref(&field.patch.merge_key)),
             declared => Self::declared(declared),
@@ -243,10 +243,10 @@ impl ValueShape {
     }
 }
 
-/// Returns the value of an unset field of a typed struct in Go if it shows in comparisons; `None` for fields that do
-/// not show.
+/// Returns the value that an unset field of a typed Go struct has in comparisons; `None` for fields that are absent
+/// there.
 ///
-/// A zero struct is the empty object: its own fields that always show are added when it is compared.
+/// A zero struct is the empty object: the fields that it always encodes are added when it is compared.
 pub(super) fn zero(field: &Field) -> Option<&'static Value> {
     match field.presence {
         Presence::OmitZero | Presence::Optional => None,

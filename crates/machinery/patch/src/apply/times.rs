@@ -1,11 +1,11 @@
-//! Detection of writes that change only the times of managers.
+//! Detection of writes that only change the timestamps of managers.
 
 use binnacle_schema::{Object, Value};
 
-/// The result of a comparison, under kube-apiserver's names for the paths of its code.
+/// The result of a comparison, with kube-apiserver's names for its code paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimestampComparison {
-    /// The managers alone decided it.
+    /// The managers differ in more than their timestamps.
     UnequalFast,
     /// The whole objects were compared.
     UnequalSlow,
@@ -13,9 +13,9 @@ pub enum TimestampComparison {
     Equal,
 }
 
-/// Keeps the times of `live` in `metadata.managedFields` of `object` if nothing else differs, so that the write is
-/// recognized as unchanged. Both are in the same version. Used after admission, which may have reverted the changes of
-/// the request. Returns how far it had to compare.
+/// Copies the timestamps of `live` to `metadata.managedFields` of `object` if nothing else differs, so that the write
+/// is recognized as a no-op. Both must be in the same version. Called after admission, which may have reverted the
+/// changes of the request. Returns which comparison decided.
 pub fn keep_unchanged_times(live: &Value, object: &mut Value) -> TimestampComparison {
     let before = live.list_at(&["metadata", "managedFields"]);
     let after = object.list_at(&["metadata", "managedFields"]);

@@ -70,7 +70,7 @@ fn known_entries(update: &Update<'_>, live: Option<&Value>, sent: Option<&Value>
     if is_reset(sent) {
         return Vec::new();
     }
-    // Clients that do not know the list must not delete it by accident.
+    // Clients that are not aware of the list must not delete it by accident.
     managed::decode(sent, false).ok().filter(|entries| !entries.is_empty()).unwrap_or_else(of_live)
 }
 
@@ -149,7 +149,7 @@ pub(super) fn reset_fields(paths: &[impl AsRef<str>]) -> Set {
     set
 }
 
-/// The reason why two objects cannot be compared, in the words of kube-apiserver's merge library.
+/// The error of two objects that cannot be compared, with the message of structured-merge-diff.
 #[derive(Debug)]
 pub(super) struct CompareError(String);
 
@@ -248,7 +248,8 @@ pub(super) fn in_version<'v>(
     };
     let new = converted(versions, new, api_version).map_err(CompareError::of("failed to convert new object"))?;
     let Some((new, message)) = new else { return Ok(None) };
-    // Versions of a custom resource know what is reset by their own endpoint and by the statuses of all versions.
+    // For versions of a custom resource, the reset fields are those of their own endpoint and of the status of all
+    // versions.
     let resets = !message.is_of_definition() || update.subresource == "status" && versions.has_status(api_version);
     let reset: &[Text] = if resets { update.reset } else { &[] };
     let changes = changes(&Update { message, api_version, reset, ..*update }, &old, &new)?;

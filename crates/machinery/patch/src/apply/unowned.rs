@@ -7,11 +7,11 @@ use super::merging;
 use super::shape::{Relation, Shape};
 use super::validate::validate;
 
-/// Merges `config` into `live`. Both are in the schema's version; the result is still to be decoded and defaulted.
+/// Merges `config` into `live`. Both must be in the schema's version. The caller decodes the result and sets defaults.
 ///
 /// # Errors
-/// In kube-apiserver's words, if the configuration violates the schema, or has an atomic value: a configuration with
-/// one member of it rarely means to remove all others.
+/// kube-apiserver's message, if the configuration violates the schema or contains an atomic value: a configuration with
+/// one member of an atomic value is rarely intended to remove all other members.
 pub fn merge_unowned(message: &Message, live: &Value, config: &Value) -> Result<Value, String> {
     let shape = Shape::of_message(message);
     validate(shape, config).map_err(|errors| format!("failed to convert patch object to typed object: {errors}"))?;

@@ -1,4 +1,4 @@
-//! Validation of objects against the schema, as far as merging and comparing require it.
+//! Validation of objects against the schema, to the extent that merging and comparing require.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,8 @@ pub(super) fn validate(shape: Shape<'_>, value: &Value) -> Result<(), SchemaErro
     Validator { duplicates: false, path: Vec::new(), errors: SchemaErrors::none() }.validate(shape, value)
 }
 
-/// As [`validate`], for an object that is stored or is to be stored. Objects of built-in kinds follow their schema, but
-/// for elements of lists without their keys, which a comparison meets; custom resources may be older than theirs.
+/// Like [`validate`], for an object from the store or to be stored. Objects of built-in kinds conform to their schema,
+/// except for list elements without keys, which a comparison reports; custom resources may be older than their schema.
 pub(super) fn validate_stored(message: &Message, object: &Value) -> Result<(), SchemaErrors> {
     if is_built_in(message) { Ok(()) } else { validate_live(message, object) }
 }
@@ -27,8 +27,8 @@ pub(super) fn validate_live(message: &Message, object: &Value) -> Result<(), Sch
     walk.validate(Shape::of_message(message), object)
 }
 
-/// As [`validate`], for an object that was converted to another version. Custom resources are usually converted without
-/// a change of their fields, which the other version may not have.
+/// Like [`validate`], for an object that was converted to another version. Custom resources are usually converted
+/// without changes to their fields, which the other version may lack.
 pub(super) fn validate_converted(message: &Message, object: &Value) -> Result<(), SchemaErrors> {
     match is_built_in(message) {
         true => Ok(()),

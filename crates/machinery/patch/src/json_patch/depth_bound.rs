@@ -5,8 +5,8 @@ use binnacle_schema::{Limits, Value, depth};
 
 use super::{Operation, OperationError};
 
-/// The most exact counts of the depth in one patch: each walks the document, and allows for dozens of steps of a
-/// reasonable patch.
+/// The maximum number of exact depth computations per patch. Each traverses the document, and suffices for dozens of
+/// operations of a reasonable patch.
 const MAX_COUNTS: usize = 64;
 
 /// An upper bound of the document's depth.
@@ -20,8 +20,8 @@ impl DepthBound {
         Self { at_most: depth(document), counts: 0 }
     }
 
-    /// Adds the depth of an operation before it is applied; returns an error if the document could become deeper than
-    /// decoders accept.
+    /// Adds the depth of an operation before it is applied. Fails if the document could become deeper than decoders
+    /// accept.
     pub(super) fn allows(&mut self, operation: &Operation, document: &Value) -> Result<(), OperationError> {
         let limit = Limits::default().max_depth;
         let mut after = self.after(operation);

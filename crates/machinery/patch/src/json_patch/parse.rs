@@ -6,10 +6,10 @@ use binnacle_schema::{Finding, Findings, Limits, Object, Value};
 
 use super::{Operation, Patch};
 
-/// The most operations of a patch.
+/// The maximum number of operations of a patch.
 const MAX_OPERATIONS: usize = 10_000;
 
-/// The names of expected types in errors.
+/// Go's names of expected types in errors.
 struct GoNames {
     prefix: &'static str,
     patch: &'static str,
@@ -22,12 +22,13 @@ const VALIDATED: GoNames =
 /// Otherwise its library decodes it, and checks the members of an operation only when it is applied.
 const UNVALIDATED: GoNames = GoNames { prefix: "", patch: "jsonpatch.Patch", operation: "jsonpatch.Operation" };
 
-/// Parses a patch: 400 if it is no list of operations, 413 if it has more operations than kube-apiserver allows.
+/// Parses a patch. Fails with 400 if it is not a list of operations, and with 413 if it has more operations than
+/// kube-apiserver allows.
 pub fn parse(bytes: &[u8]) -> Result<Patch, Status> {
     read(bytes, &VALIDATED, true)
 }
 
-/// As [`parse`] without field validation: members of an operation that are not strings count as absent.
+/// Like [`parse`], but without field validation: members of an operation that are not strings count as absent.
 pub fn parse_unvalidated(bytes: &[u8]) -> Result<Patch, Status> {
     read(bytes, &UNVALIDATED, false)
 }
@@ -81,7 +82,7 @@ fn read(bytes: &[u8], names: &GoNames, validates: bool) -> Result<Patch, Status>
     Ok(Patch { operations, findings, exceeds_f64: beyond.is_some(), rewrites_numbers })
 }
 
-/// Returns the index of the operation of a parser's finding, whose text has the path `[7].op`.
+/// Returns the index of the operation in a parser's finding, whose path is like `[7].op`.
 fn operation_of(finding: &Finding) -> usize {
     let text = finding.to_string();
     let index = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
@@ -114,7 +115,7 @@ fn check_members(
                     format!("json: cannot unmarshal {found} into Go struct field jsonPatchOp.{name} of type string")
                 });
             }
-            // Limited, since only some hundreds of them are shown.
+            // Limited, since only a few hundred are displayed.
             _ if found.len() >= MAX_OPERATIONS => {}
             _ => found.push((at, Finding::UnknownField(format!("[{at}].{name}")))),
         }

@@ -1,4 +1,4 @@
-//! Errors of strategic merge patches, in kube-apiserver's words.
+//! Errors of strategic merge patches, with kube-apiserver's messages.
 
 use binnacle_meta::Status;
 use binnacle_schema::{Object, Value};

@@ -18,7 +18,7 @@ pub fn go_print(value: &Value) -> String {
     }
 }
 
-/// A floating point number as by `%v`: with an exponent if that is below -4 or above 5.
+/// Formats a floating point number like `%v`: with an exponent if it is below -4 or above 5.
 pub(crate) fn go_float(number: f64) -> String {
     let text = format!("{number:e}");
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));

@@ -7,7 +7,7 @@ use binnacle_work::pace;
 
 use crate::order::OrderedValue;
 
-/// The indices of list elements; of equal ones the first.
+/// The indices of list elements; of equal elements the first.
 #[derive(Debug)]
 pub(super) struct Index<'k> {
     key: &'k str,

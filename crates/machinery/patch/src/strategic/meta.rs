@@ -5,11 +5,11 @@ use binnacle_schema::{Field, Message, Ty};
 
 use super::StrategicError;
 
-/// The type of a value that is merged.
+/// The type of a merged value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PatchMeta<'s> {
     Struct(&'s Message),
-    /// A Go struct without fields in JSON, by its name.
+    /// A Go struct without JSON fields, by its name.
     Bare(&'static str),
     /// Any other type, by the name of its kind in Go.
     Kind(&'static str),

@@ -8,7 +8,7 @@ use super::lists::{self, ElementKind};
 use super::meta::{PatchMeta, Strategy};
 use super::{DIRECTIVE, ELEMENT_ORDER, StrategicError, without_directives};
 
-/// Merges the lists whose order the patch has, and removes them from the patch.
+/// Merges the lists for which the patch has an order, and removes them from the patch.
 pub(super) fn merge_ordered_lists(
     original: &mut Object,
     patch: &mut Object,
@@ -81,7 +81,7 @@ fn equal(item: &Value, next: &Value, key: &str) -> Result<bool, StrategicError> 
     Ok(lists::keyed(item, key)?.get(key) == lists::keyed(next, key)?.get(key))
 }
 
-/// Sorts a merged list: elements of `order` in its order, the rest as in `live`, interleaved as in `live`.
+/// Sorts a merged list: elements of `order` in that order, the rest as in `live`, interleaved as in `live`.
 pub(super) fn enforce(
     merged: Vec<Value>,
     order: &[Value],

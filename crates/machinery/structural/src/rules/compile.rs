@@ -57,8 +57,8 @@ pub(super) const SELF: usize = 0;
 pub(super) const OLD_SELF: usize = 1;
 
 impl Rules {
-    /// Compiles the rules of a schema as for stored definitions: with all features of this server. `None` if there are
-    /// none.
+    /// Compiles the rules of a stored definition's schema, with all features of this server. Returns `None` if there
+    /// are none.
     pub fn new(schema: &Arc<Structural>, is_root: bool) -> Option<Self> {
         if !schema.has_rules() {
             return None;
@@ -68,9 +68,10 @@ impl Rules {
 }
 
 impl Node {
-    /// Returns `None` if there are no rules. `is_resource` is true for schemas of resources, which have unlisted members.
+    /// Returns `None` if there are no rules. `is_resource` is true for schemas of resources, which implicitly have
+    /// TypeMeta and metadata.
     ///
-    /// As in kube-apiserver, rules in fields that rules above cannot access do not run. Otherwise, rules on values
+    /// As in kube-apiserver, rules in fields that enclosing rules cannot access do not run. Otherwise, rules on values
     /// without a type cannot run (`is_typed` is false), which is reported for each value.
     fn new(schema: &Arc<Structural>, is_resource: bool, is_typed: bool) -> Option<Self> {
         let below = |schema: Option<&Arc<Structural>>, is_typed: bool| {
@@ -95,8 +96,8 @@ impl Node {
     }
 }
 
-/// Compiles the rules of one schema, without those below. `version` returns the library version for an expression; its
-/// flag is true for message expressions.
+/// Compiles the rules of one schema, without those of nested schemas. `version` returns the library version for an
+/// expression; its flag is true for message expressions.
 pub fn compile(schema: &Structural, ty: &DeclType, version: &dyn Fn(&str, bool) -> Version) -> Vec<CompiledRule> {
     let begun = Instant::now();
     let mut environments = Environments { ty, cache: Vec::new() };
@@ -105,7 +106,7 @@ pub fn compile(schema: &Structural, ty: &DeclType, version: &dyn Fn(&str, bool) 
     rules
 }
 
-/// Environments, which most rules share.
+/// Environments, which are shared by most rules.
 struct Environments<'t> {
     ty: &'t DeclType,
     cache: Vec<((Version, bool), Environment)>,

@@ -31,7 +31,7 @@ impl Rules {
     /// Evaluates the rules for an object. `old` is the object that it replaces; with `change`, errors of unchanged
     /// values are ignored.
     ///
-    /// Returns the rest of the budget, negative if it was exceeded.
+    /// Returns the remaining budget; a negative value means that it was exceeded.
     pub fn evaluate(
         &self,
         new: &Value,
@@ -60,7 +60,7 @@ struct Evaluator<'r> {
 /// The budget is exceeded, or an evaluation was aborted: no further rules run.
 struct OutOfBudget;
 
-/// The old value of a value, and that of the nearest enclosing value which has one.
+/// The correlation of a value with its old value, and that of the nearest correlated enclosing value.
 #[derive(Clone, Copy)]
 struct Ratchet<'v> {
     current: Option<CorrelatedObject<'v>>,
@@ -76,7 +76,7 @@ impl Ratchet<'_> {
     fn key(self, name: &str) -> Self {
         match self.current {
             None => self,
-            // Both were converted to the same version, so a change of it does not show.
+            // Both objects were converted to the same version, so `apiVersion` never differs.
             Some(_) if self.nearest.is_none() && matches!(name, "apiVersion" | "kind") => {
                 Self { current: None, nearest: None }
             }
@@ -104,7 +104,7 @@ impl Evaluator<'_> {
         if new.is_null() {
             return Ok(());
         }
-        // The answer names the exhausted budget.
+        // The response contains the exhausted budget.
         binnacle_work::charge(4 + node.rules.len() as u64).map_err(|_| self.stop())?;
         let old = old.filter(|old| !old.is_null());
         self.rules(node, new, old, ratchet, path)?;
@@ -288,7 +288,7 @@ struct Values<'v> {
 }
 
 impl<'v> Values<'v> {
-    /// A value of a wrong type is an error in rules that use it.
+    /// A value of the wrong type is an error in the rules that use it.
     fn new(node: &'v Node, ty: &'v DeclType, new: &'v Value, old: Option<&'v Value>) -> Self {
         let mut plain = Activation::for_variables(2);
         plain.set_or_fail(SELF, Val::typed(new, ty));
@@ -300,8 +300,8 @@ impl<'v> Values<'v> {
                 return Self { plain, optional };
             };
             let typed = Val::typed(old, ty);
-            // cel-go turns a variable with an optional into Go's own value and back, which loses the types of what is
-            // in lists and maps.
+            // cel-go converts an optional variable to a native Go value and back, which loses the types in lists and
+            // maps.
             let untyped = typed.clone().map(|typed| match typed {
                 Val::List(_) | Val::Map(_) => Val::of(old),
                 scalar => scalar,
@@ -326,7 +326,7 @@ fn failure(error: &Error, rule: &Rule) -> String {
     }
 }
 
-/// Returns the name of a rule in messages: its own message, or its text.
+/// Returns the text that identifies a rule in messages: its `message` or its expression.
 fn rule_name(rule: &Rule) -> &str {
     let name = if rule.message.is_empty() { &rule.rule } else { &rule.message };
     name.trim()

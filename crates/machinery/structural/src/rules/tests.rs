@@ -161,7 +161,7 @@ fn evaluates_transition_rules() {
     assert!(evaluate(schema(), once("second"), Some(once("first"))).errors.is_empty());
 }
 
-/// An optional old value has lost the types of what is in it, as in kube-apiserver, which was asked for these results.
+/// The contents of an optional old value are untyped, as in kube-apiserver, from which these results were recorded.
 #[test]
 fn optional_old_self_is_untyped_as_in_kube_apiserver() {
     const UNEQUAL: &str = "'no such overload': call arguments did not match a supported operator, function or macro \
@@ -195,7 +195,7 @@ fn optional_old_self_is_untyped_as_in_kube_apiserver() {
     }
 }
 
-/// Elements of sets and list maps are found as in kube-apiserver, which was asked for these results.
+/// Lookups of elements of sets and list maps; the results were recorded from kube-apiserver.
 #[test]
 fn compares_sets_and_list_maps_like_kube_apiserver() {
     let set = |items: Value| value!({"type": "array", "x-kubernetes-list-type": "set", "items": (items)});

@@ -34,17 +34,17 @@ pub fn is_typed(schema: &Structural) -> bool {
     }
 }
 
-/// The schema whose CEL type the values of a schema have in its rules.
+/// The schema that determines the CEL type of a schema's values in its rules.
 ///
-/// This is almost always the schema itself. But kube-apiserver takes the type of a member from the type of the value above
-/// it, if rules above need that type: names of resources lose their bounds, and `items` of an object have the type of the
-/// values of that object, or none.
+/// This is almost always the schema itself. But if enclosing rules need the type of the parent, kube-apiserver takes
+/// the type of a member from that: names of resources lose their bounds, and `items` of an object have the type of that
+/// object's values, or none.
 #[derive(Clone, Debug)]
 pub struct TypeSource(Arc<Structural>);
 
 impl TypeSource {
     /// Returns the source of a schema on its own; `None` if rules cannot access its values. `is_resource` is true for
-    /// schemas of resources, which have unlisted members.
+    /// schemas of resources, which implicitly have TypeMeta and metadata.
     pub fn new(schema: &Arc<Structural>, is_resource: bool) -> Option<Self> {
         if !is_typed(schema) {
             return None;
@@ -59,7 +59,7 @@ impl TypeSource {
     /// Returns the source of a property; `None` if the type has no field for it.
     pub fn property(&self, name: &str) -> Option<Self> {
         let property = self.0.property(name)?;
-        // The name must be one that CEL can write.
+        // The name must be a valid CEL identifier after escaping.
         (is_object(&self.0) && escape(name).is_some()).then(|| Self::new(property, property.embedded))?
     }
 
@@ -91,7 +91,7 @@ pub(super) fn has_elements(schema: &Structural) -> bool {
 
 /// Returns true if the CEL type of a schema, if that `has_type`, has a field for this property.
 pub(super) fn is_field(schema: &Structural, has_type: bool, name: &str, property: &Structural) -> bool {
-    // A property whose name CEL cannot write is a value of its own.
+    // A property whose name CEL cannot express is a separate value.
     (has_type && is_object(schema) || escape(name).is_none()) && is_typed(property)
 }
 
@@ -141,7 +141,7 @@ fn shape_of(schema: &Structural, is_resource: bool, name: Name<'_>) -> Option<De
         SchemaType::Object => match schema.additional_schema() {
             Some(additional) => {
                 let value = convert(additional, additional.embedded, Name(Some((&name, "@elem"))))?;
-                // A value takes at least two bytes of a key, its quotes, a colon and a comma.
+                // An entry takes at least two quotes, a colon, a comma and two bytes for the value.
                 let fits = || (MAX_REQUEST - 2) / (value.min_serialized_size + 6);
                 let max = values.size(Size::MaxProperties).map_or_else(fits, count);
                 Some(DeclType { max_elements: Some(max), ..DeclType::map(value) })

@@ -1,4 +1,4 @@
-//! Numbers and their bounds. Bounds are floats; whole numbers are compared with Go's conversions of these to integers.
+//! Numbers and their bounds. Bounds are floats; integers are compared with Go's conversions of them to integers.
 
 use binnacle_cel::go_double;
 use binnacle_meta::ErrorValue;

@@ -10,13 +10,13 @@ use crate::structural::{Size, Values};
 use crate::weight::{copy_charged, equal};
 
 impl Validator<'_> {
-    /// Reports only the first error of a text.
+    /// Reports only the first error of a string.
     pub(super) fn text(&self, text: &str, values: Option<&Values>, path: &Path<'_>, outcome: &mut Outcome) {
         let Some(values) = values else { return };
-        // Texts are counted and shown.
+        // Strings are counted and formatted.
         pace(text.len() as u64 / 8);
         let length = || text.chars().count() as i64;
-        // The number of bytes is at least that of characters, so most texts need not be counted.
+        // A string has at most as many characters as bytes, so most need not be counted.
         if let Some(max) = values.size(Size::MaxLength)
             && text.len() as i64 > max
             && length() > max

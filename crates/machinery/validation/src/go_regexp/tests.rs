@@ -72,7 +72,7 @@ fn enforces_the_limits_of_go() {
     assert_eq!(check(&nested(999)), Ok(()));
     let deep = nested(1000);
     assert_eq!(check(&deep), Err(format!("error parsing regexp: expression nests too deeply: `{deep}`")));
-    // Groups that capture nothing are no level.
+    // Non-capturing groups do not count as a level.
     assert_eq!(check(&format!("{}a{}", "(?:".repeat(5000), ")".repeat(5000))), Ok(()));
     let stars = "(?:".repeat(1000) + "a" + &"*b)".repeat(1000);
     assert_eq!(check(&stars), Err(format!("error parsing regexp: expression nests too deeply: `{stars}`")));

@@ -15,7 +15,7 @@ pub struct Tree<'p> {
     pub size: u64,
 }
 
-/// A part of an expression. Groups are only their contents.
+/// A part of an expression. Groups are represented by their contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node {
     /// Matches the empty text.
@@ -50,7 +50,7 @@ pub enum Node {
 /// No maximum of a repetition.
 pub const UNLIMITED: u16 = u16::MAX;
 
-/// A condition on a place in the text.
+/// A zero-width assertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Look {
     BeginText,
@@ -64,7 +64,7 @@ pub enum Look {
 /// A class of characters.
 #[derive(Clone, Debug)]
 pub struct Class<'p> {
-    /// The text, which tells classes apart together with `fold`.
+    /// The text, which identifies the class together with `fold`.
     pub text: &'p str,
     pub fold: bool,
     pub negated: bool,
@@ -83,7 +83,7 @@ pub enum ClassItem<'p> {
     },
 }
 
-/// A set of characters with a name.
+/// A named set of characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamedSet<'p> {
     /// `\d`, `\s` or `\w`.
@@ -99,7 +99,7 @@ pub const MAX_SIZE: u64 = (128 << 20) / 40;
 /// Go's limit on the nesting of a tree.
 const MAX_HEIGHT: u16 = 1000;
 
-/// A node and what is limited of it.
+/// A node with its limited sizes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
     pub(super) node: u32,
@@ -130,7 +130,7 @@ impl<'p> Tree<'p> {
             [item] => *item,
             items => {
                 let (first, count) = self.children(items);
-                // Go keeps characters in a row as one node.
+                // Go merges adjacent characters into one node.
                 let is_literal = items.iter().all(|item| item.is_literal);
                 let height = highest(items) + u16::from(!is_literal);
                 Item { node: self.add(Node::Concat { first, count }), size: total(items), height, is_literal }
@@ -160,7 +160,7 @@ impl<'p> Tree<'p> {
             _ => copies.saturating_mul(item.size) + copies.saturating_sub(least),
         };
         let mut height = item.height + 1;
-        // Go unites operators that follow each other.
+        // Go merges adjacent operators.
         if let Node::Repeat { node: inner, min: 0 | 1, max: UNLIMITED | 1, lazy: inner_lazy } =
             self.nodes[item.node as usize]
             && is_operator
@@ -175,7 +175,7 @@ impl<'p> Tree<'p> {
 }
 
 impl Item {
-    /// Returns the item as the contents of a group that captures.
+    /// Returns the item as the contents of a capturing group.
     pub(super) fn captured(self) -> Self {
         Self { size: self.size + 2, height: self.height + 1, is_literal: false, ..self }
     }
@@ -193,7 +193,7 @@ impl<'p> Parser<'p> {
         Ok(item)
     }
 
-    /// Ends the expression.
+    /// Finishes the expression.
     pub(super) fn finish(mut self) -> ParseResult<'p, Tree<'p>> {
         let root = self.contents()?;
         self.tree.root = root.node;

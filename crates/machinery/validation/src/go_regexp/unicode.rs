@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-/// Returns true for the name of a class. Case, spaces, hyphens and underscores do not count.
+/// Returns true for the name of a class. Ignores case, spaces, hyphens and underscores.
 pub(super) fn is_class(name: &str) -> bool {
     let name: String = name.chars().filter(|c| !matches!(c, ' ' | '-' | '_')).map(|c| c.to_ascii_lowercase()).collect();
     // An expression can have many thousand classes.

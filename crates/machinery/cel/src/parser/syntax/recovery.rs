@@ -123,7 +123,7 @@ impl Recognizer<'_> {
         self.issues.add(self.source.location(token.start), format!("Syntax error: {message}"));
     }
 
-    /// Tells that a member that was recognized has no name.
+    /// Reports a member without a name.
     pub(super) fn unnamed(&mut self, token: usize) {
         let token = self.tokens[token.min(self.tokens.len() - 1)];
         self.issues.add(self.source.location(token.start), "unsupported ident kind");
@@ -177,7 +177,7 @@ impl Recognizer<'_> {
 
     pub(super) fn no_viable(&self, start: usize, end: usize) -> String {
         let text = if self.tokens[start].kind == T::Eof { "'<EOF>'".to_owned() } else { self.text(start, end) };
-        // Keywords of the language are known not to be identifiers.
+        // Keywords are never identifiers.
         let mut inner = text.trim_matches('\'').chars();
         if inner.next().is_some() && matches!(inner.as_str(), "true" | "false" | "null") {
             return format!("mismatched input '{}' expecting IDENTIFIER", inner.as_str());
