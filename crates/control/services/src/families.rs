@@ -6,7 +6,7 @@ use binnacle_fields::{FieldRef, metadata};
 use binnacle_meta::{FieldError, FieldErrors, GroupKind, Status};
 use binnacle_schema::Value;
 use binnacle_validation::cluster_ips;
-use binnacle_validation::ip::{Legacy, parse_ip};
+use binnacle_validation::ip::{LegacyIpRules, parse_ip};
 use binnacle_validation::metadata::shown;
 
 use crate::spec::{Family, NONE, PREFER_DUAL_STACK, REQUIRE_DUAL_STACK, SINGLE_STACK, Spec, spec_mut};
@@ -15,7 +15,7 @@ use crate::spec::{Family, NONE, PREFER_DUAL_STACK, REQUIRE_DUAL_STACK, SINGLE_ST
 #[derive(Clone, Debug)]
 pub(crate) struct Families {
     all: Vec<Family>,
-    addresses: Legacy<'static>,
+    addresses: LegacyIpRules<'static>,
 }
 
 impl Families {
@@ -27,7 +27,7 @@ impl Families {
                 families.push(family);
             }
         }
-        Self { all: families, addresses: Legacy::new(sloppy_addresses) }
+        Self { all: families, addresses: LegacyIpRules::new(sloppy_addresses) }
     }
 
     pub(crate) fn has(&self, family: Family) -> bool {

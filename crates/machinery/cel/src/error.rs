@@ -15,7 +15,7 @@ pub struct Error(Arc<ErrorKind>);
 enum ErrorKind {
     Message(Cow<'static, str>),
     CostLimit,
-    BudgetError(BudgetError),
+    Exceeded(BudgetError),
 }
 
 impl Error {

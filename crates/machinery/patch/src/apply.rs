@@ -24,7 +24,7 @@ mod validate;
 
 pub use conflict::{ApplyError, Conflict};
 pub use scale::Scale;
-pub use server_side::{Apply, ApplyResult, apply, described};
+pub use server_side::{Apply, ApplyResult, apply, describe};
 pub use times::{TimestampComparison, keep_unchanged_times};
 pub use track::{track_update, track_update_converting};
 pub use unowned::merge_unowned;

@@ -167,7 +167,7 @@ impl ResourceSchema {
             Some(tree) => Some(embedded::object_meta(tree, coercion, &path, &mut unknown)?),
             None => None,
         };
-        let schema = self.schema().filter(|_| reading.declared_type == DeclaredType::Known).map(|schema| &**schema);
+        let schema = self.schema().filter(|_| reading.declared_type == DeclaredType::Schema).map(|schema| &**schema);
         if !reading.preserve_unknown && !reading.applied && reading.declared_type != DeclaredType::OtherKind {
             match reading.report_unknown {
                 true => unknown.extend(pruning::prune_and_report(object, schema, true)),

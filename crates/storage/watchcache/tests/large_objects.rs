@@ -32,7 +32,7 @@ impl BoundedAnswers {
 }
 
 impl Store for BoundedAnswers {
-    binnacle_store::passes_upkeep_to!(inner);
+    binnacle_store::delegate_maintenance_to!(inner);
 
     fn get(&self, key: Bytes, at: Option<Revision>) -> Answer<'_, (Option<KeyValue>, Revision)> {
         self.inner.get(key, at)
