@@ -54,5 +54,5 @@ mod lean {
         (dir, Arc::new(store))
     }
 
-    binnacle_store::contract_tests!(but_counts store);
+    binnacle_store::contract_tests!(without_counts store);
 }

@@ -196,7 +196,7 @@ async fn leases_survive_restart() {
 async fn restart_finds_no_orphan_of_ended_lease() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = std::sync::Arc::new(open(dir.path()).expect("the store opens"));
-    binnacle_store::contract::leases::puts_race_with_the_end_of_their_lease(store.clone()).await;
+    binnacle_store::contract::leases::put_during_revocation_leaves_no_key(store.clone()).await;
     store.close().await;
     let store = open(dir.path()).expect("the store opens again");
     assert_eq!(list(&store, &prefix_range(b"/l/"), None).await.expect("a list"), []);

@@ -193,7 +193,7 @@ async fn flipped_bit_costs_at_most_its_record() {
         ("the head of the last segment", last_head, Vec::new(), Vec::new()),
         ("head", head, Vec::new(), Vec::new()),
     ];
-    for (n, (case, place, different, told)) in cases.into_iter().enumerate() {
+    for (n, (case, place, different, expected_losses)) in cases.into_iter().enumerate() {
         let copy = base.path().join(format!("case-{n}"));
         let (file, at) = place(&dir);
         damaged(&dir, &copy, &file, |mut bytes| {
