@@ -1,4 +1,4 @@
-//! Create.
+//! The creation of objects.
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata as AnyKind};

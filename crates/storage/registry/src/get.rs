@@ -1,4 +1,4 @@
-//! Get.
+//! Reads of single objects.
 
 use std::sync::Arc;
 

@@ -141,8 +141,8 @@ impl Snapshot {
         Cursor { snapshot: self.clone(), selection, next: Some(start.to_owned()), examined: 0 }
     }
 
-    /// Returns the number of objects from `start` on, in one namespace or all. The cost of each page of a list is that
-    /// of a page.
+    /// Returns the number of objects from `start` on, in one namespace or all. If it is called for each page of a list,
+    /// each call only visits about as many objects as a page has.
     pub fn remaining(&self, namespace: Option<&str>, start: &str) -> usize {
         let (first, end) = bounds(namespace, start);
         if first.is_empty() && end.is_empty() {
