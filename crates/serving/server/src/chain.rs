@@ -15,7 +15,7 @@ use binnacle_work::{PieceTurn, WorkBudget, WorkLimits};
 use http::{HeaderValue, StatusCode};
 
 use crate::compress;
-use crate::ctx::RequestContext;
+use crate::request_context::RequestContext;
 use crate::filters::authenticate::Authentication;
 use crate::filters::cors::Cors;
 use crate::filters::fairness::FlowClassification;
