@@ -159,8 +159,8 @@ pub(crate) fn prune(
     }
     // Objects of other kinds are rejected later.
     let source = match is_of(resource, &value) {
-        true => CustomSource::Request { report_unknown: report_unknown },
-        false => CustomSource::RequestOfOtherKind { report_unknown: report_unknown },
+        true => CustomSource::Request { report_unknown },
+        false => CustomSource::RequestOfOtherKind { report_unknown },
     };
     match custom.prune(&mut value, source) {
         Ok(Pruned { unknown, .. }) => {

@@ -15,7 +15,6 @@ use binnacle_work::{PieceTurn, WorkBudget, WorkLimits};
 use http::{HeaderValue, StatusCode};
 
 use crate::compress;
-use crate::ctx::RequestContext;
 use crate::filters::authenticate::Authentication;
 use crate::filters::cors::Cors;
 use crate::filters::fairness::FlowClassification;
@@ -25,6 +24,7 @@ use crate::filters::traces::Tracer;
 use crate::health::HasBeenReady;
 use crate::impersonation::Impersonation;
 use crate::inflight::{InFlight, ShortRequestGuard};
+use crate::request_context::RequestContext;
 use crate::response::{AuditExempt, Rejection, SendBy};
 use crate::seats::HeldSeat;
 use crate::tracked_body::TrackedBody;

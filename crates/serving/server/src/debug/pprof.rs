@@ -152,7 +152,7 @@ async fn cpu(query: &Query) -> Response {
 fn symbols(addresses: &str) -> String {
     let mut text = "num_symbols: 1\n".to_owned();
     for address in addresses.split('+').take(MAX_SYMBOLS) {
-        let address = text.trim().strip_prefix("0x").and_then(|hex| usize::from_str_radix(hex, 16).ok());
+        let address = address.trim().strip_prefix("0x").and_then(|hex| usize::from_str_radix(hex, 16).ok());
         if let Some((address, name)) =
             address.and_then(|address| Some((address, binnacle_telemetry::profiles::function_name(address)?)))
         {
