@@ -76,7 +76,12 @@ impl ConfigFile {
         self.metrics.failed();
     }
 
-    fn replace(&mut self, config: AuthorizationConfig, data: &[u8], authorizers: &ReloadableAuthorizer) -> Result<(), String> {
+    fn replace(
+        &mut self,
+        config: AuthorizationConfig,
+        data: &[u8],
+        authorizers: &ReloadableAuthorizer,
+    ) -> Result<(), String> {
         // An equivalent file has no effect.
         if config != self.config {
             authorizers.current.store(Arc::new(self.parts.assemble(&config)?));

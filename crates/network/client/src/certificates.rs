@@ -1,4 +1,4 @@
-//! Metrics of servers' certificates without subject alternative names or with SHA-1 signatures.
+//! Metrics of server certificates without subject alternative names or with SHA-1 signatures.
 
 use std::sync::LazyLock;
 
@@ -38,7 +38,7 @@ families! {
     }
 }
 
-/// Counts of the requests to servers whose certificates have flaws, or that failed because of them.
+/// Counts requests to servers whose certificates have flaws, and requests that failed because of them.
 #[derive(Clone, Debug)]
 pub struct CertificateMetrics {
     missing_san: IntCounter,
@@ -50,7 +50,7 @@ fn parse<'a>(der: &'a CertificateDer<'_>) -> Option<X509Certificate<'a>> {
 }
 
 impl Flaws {
-    /// Finds the flaws of a server's certificate chain, its own certificate first.
+    /// Returns the flaws of a server's certificate chain, leaf first.
     #[must_use]
     pub fn of(chain: &[CertificateDer<'_>]) -> Self {
         let own = chain.first().and_then(parse);
@@ -62,7 +62,7 @@ impl Flaws {
 }
 
 impl CertificateMetrics {
-    /// Registers the metrics of the certificates of aggregated servers. Fails if the registry already has their names.
+    /// Registers the metrics for aggregated servers. Fails if the registry already has their names.
     pub fn of_aggregated(registry: &Registry) -> Result<Self, prometheus::Error> {
         let AggregatorFamilies { missing_san, insecure_sha1 } = AggregatorFamilies::register(registry)?;
         Ok(Self { missing_san, insecure_sha1 })
@@ -78,7 +78,7 @@ impl CertificateMetrics {
         }
     }
 
-    /// Counts a request that could not be sent; `why` is the message of [`explain`](crate::explain).
+    /// Counts a request that could not be sent. `why` is the message from [`explain`](crate::explain).
     pub fn failed(&self, why: &str) {
         self.answered(Flaws {
             missing_san: why.contains("x509: certificate relies on legacy Common Name field"),
@@ -99,12 +99,12 @@ static OF_WEBHOOKS: LazyLock<CertificateMetrics> = LazyLock::new(|| {
     CertificateMetrics { missing_san: missing_san.clone(), insecure_sha1: insecure_sha1.clone() }
 });
 
-/// Returns the metrics of the certificates of all webhooks.
+/// Returns the metrics for all webhooks.
 pub fn webhook_certificates() -> &'static CertificateMetrics {
     &OF_WEBHOOKS
 }
 
-/// Registers the metrics of webhooks' certificates.
+/// Registers the metrics for webhooks.
 pub fn register_webhook_certificates(registry: &Registry) -> Result<(), prometheus::Error> {
     WEBHOOK_FAMILIES.register_in(registry)
 }

@@ -1,7 +1,6 @@
-//! A single request on a connection of its own.
+//! Sends a single request on its own connection.
 //!
-//! Connections are not kept: these requests are streams, or rare, and a connection that belongs to one request ends
-//! with it.
+//! These connections are not pooled: the requests are streams or rare, and the connection closes with its request.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -18,7 +17,7 @@ use crate::go_client;
 use crate::metered::Meter;
 use crate::target::{DialError, OpenConnection, Target};
 
-/// The largest head of a response that is accepted (Go's `MaxResponseHeaderBytes` is of this order).
+/// The maximum size of a response head (Go's `MaxResponseHeaderBytes` is of this order).
 pub(crate) const MAX_HEAD_BYTES: usize = 1 << 20;
 pub(crate) const MAX_HEADERS: usize = 512;
 
@@ -51,7 +50,7 @@ impl Drop for Driver {
     }
 }
 
-/// Sends a request, whose URI is the path and query. Its headers are complete except for Host.
+/// Sends a request whose URI is the path and query. Its headers must be complete except for Host.
 pub async fn send(target: &Target, request: Request<Body>) -> Result<Answer, SendError> {
     let connected = target.dial().await?;
     exchange(connected, target, request).await
@@ -92,7 +91,7 @@ pub(crate) fn transport_error(error: &hyper::Error) -> SendError {
         () if error.is_parse() => format!("net/http: HTTP/1.x transport connection broken: {error}"),
         () => match std::error::Error::source(error) {
             Some(source) => match source.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
-                // The server closed the connection without TLS' close_notify.
+                // The server closed the connection without TLS close_notify.
                 Some(std::io::ErrorKind::UnexpectedEof) => "EOF".to_owned(),
                 Some(std::io::ErrorKind::ConnectionReset) => "read: connection reset by peer".to_owned(),
                 _ => source.to_string(),
@@ -104,7 +103,7 @@ pub(crate) fn transport_error(error: &hyper::Error) -> SendError {
 }
 
 impl AnswerBody {
-    /// Lifts the limits of the connection, which has another protocol from now on.
+    /// Lifts the limits of the connection after an upgrade to another protocol.
     pub fn upgraded(&self) {
         self.meter.upgraded();
     }

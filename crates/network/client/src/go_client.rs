@@ -1,4 +1,4 @@
-//! Responses of other servers as Go's client accepts them: some break the standard.
+//! Accepts the responses that Go's client accepts, some of which violate the standard.
 
 use http::header::TRANSFER_ENCODING;
 use http::{HeaderMap, Response};
@@ -7,8 +7,8 @@ use hyper::ext::ReasonPhrase;
 
 use crate::exchange::{MAX_HEAD_BYTES, MAX_HEADERS, SendError};
 
-/// Returns the settings of HTTP/1.1 connections: bounds for responses, headers that continue in a second line are read, and invalid
-/// ones left out.
+/// Returns the settings of HTTP/1.1 connections: responses are bounded, headers may continue on a second line, and
+/// invalid headers are ignored.
 pub(crate) fn connections() -> Builder {
     let mut builder = Builder::new();
     builder
@@ -20,10 +20,10 @@ pub(crate) fn connections() -> Builder {
     builder
 }
 
-/// Returns the response with the standard reason phrase of its status.
+/// Returns the response with the standard reason phrase for its status.
 ///
 /// # Errors
-/// For encodings of the body other than chunks, whose end is unknown.
+/// Fails for body encodings other than chunked, because the end of the body is unknown.
 pub(crate) fn accepted<B>(mut answer: Response<B>) -> Result<Response<B>, SendError> {
     check_encoding(answer.headers())
         .map_err(|why| SendError::Broken(format!("net/http: HTTP/1.x transport connection broken: {why}")))?;
@@ -37,7 +37,7 @@ pub(crate) fn accepted<B>(mut answer: Response<B>) -> Result<Response<B>, SendEr
     Ok(answer)
 }
 
-/// Checks that the body has no other encoding than chunks.
+/// Checks that the body has no encoding other than chunked.
 fn check_encoding(headers: &HeaderMap) -> Result<(), String> {
     let quoted = |value: &http::HeaderValue| binnacle_meta::go_quote(&String::from_utf8_lossy(value.as_bytes()));
     let mut told = headers.get_all(TRANSFER_ENCODING).iter();

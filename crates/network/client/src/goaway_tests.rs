@@ -1,4 +1,4 @@
-//! HTTP/2 servers that shut down their connections: what they did not process is sent again, and nothing else.
+//! HTTP/2 servers that shut down their connections: exactly the requests that they did not process are retried.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,18 +23,18 @@ const GOAWAY: u8 = 7;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// The way in which a connection ends with its first request.
+/// How a connection ends with its first request.
 #[derive(Clone, Copy)]
 enum ConnectionEnd {
-    /// Shuts down before it.
+    /// Sends GOAWAY that excludes the request.
     Before,
-    /// Announces the shutdown without a last stream, and shuts down before it.
+    /// Sends GOAWAY without a last stream, then GOAWAY that excludes the request.
     BeforeGracefully,
-    /// Refuses its stream.
+    /// Refuses the stream.
     Refuses,
-    /// Shuts down after it, without an answer.
+    /// Sends GOAWAY that includes the request, without a response.
     After,
-    /// Breaks off.
+    /// Closes the connection without GOAWAY.
     Breaks,
 }
 
@@ -46,7 +46,7 @@ struct Server {
 }
 
 impl Server {
-    /// Starts a server whose first connections end; those after them answer.
+    /// Starts a server whose first connections end as given; later connections respond.
     async fn start(ends: &'static [ConnectionEnd]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address").to_string();

@@ -1,4 +1,4 @@
-//! Servers that send what no server should: each connection ends, or is read slowly, after a bounded number of bytes.
+//! Servers that violate the protocol: each connection is closed or throttled after a bounded number of bytes.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::target::{ConnectionOptions, Target};
 use crate::tls::{Verification, client_config};
 use crate::{Pool, SendError};
 
-/// Sends the beginning of an answer, and then a pattern until the client hangs up.
+/// Sends the beginning of a response, and then a pattern until the client disconnects.
 async fn send_for_ever(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin, begin: &[u8], pattern: &[u8]) {
     let mut request = [0; 4096];
     let _ = stream.read(&mut request).await;
@@ -31,7 +31,7 @@ async fn send_for_ever(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin, be
     }
 }
 
-/// Starts a server for one connection; with TLS, it offers this protocol.
+/// Starts a server for one connection. With TLS, it offers this protocol.
 async fn server(begin: &'static [u8], pattern: Vec<u8>, protocol: Option<&'static [u8]>) -> Target {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -73,7 +73,7 @@ fn get() -> Request<Body> {
 
 const CHUNKED: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-/// The name of an answer, what it begins with and repeats, the most bytes that are read, and the error.
+/// The name of a response, its beginning and its repeated part, the maximum number of bytes read, and the error.
 type Endless = (&'static str, &'static [u8], Vec<u8>, u64, &'static str);
 
 fn endless() -> Vec<Endless> {
@@ -115,7 +115,7 @@ fn endless() -> Vec<Endless> {
     ]
 }
 
-/// Reads an answer to its end; returns the error.
+/// Reads a response completely; returns the error.
 async fn read_all<E: std::fmt::Display>(mut body: impl http_body::Body<Data = Bytes, Error = E> + Unpin) -> String {
     loop {
         match body.frame().await.expect("no end") {
@@ -168,7 +168,7 @@ async fn limits_endless_responses_over_tls() {
     }
 }
 
-/// What a server does with a new HTTP/2 connection after its settings.
+/// The behavior of a server on a new HTTP/2 connection, after its settings.
 async fn flood(mut stream: DuplexStream, frames: Vec<u8>, sent: Arc<AtomicU64>) {
     let mut preface = vec![0; 24];
     stream.read_exact(&mut preface).await.expect("a preface");
@@ -197,7 +197,7 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     frame
 }
 
-/// Sends a request to a server that floods the connection; returns the bytes that were sent in one second, and whether
+/// Sends a request to a server that floods the connection. Returns the number of bytes sent in one second, and whether
 /// the connection is still open.
 async fn flooded(frames: Vec<u8>) -> (u64, bool) {
     let (near, far) = duplex(64 << 10);

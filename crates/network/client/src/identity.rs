@@ -1,5 +1,5 @@
-//! The client certificate for other servers, read again when its files change, since certificates are rotated under a
-//! running server.
+//! The client certificate for other servers. It is reloaded when its files change, because certificates are rotated
+//! while the server runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::tls::v1_public_key;
 
-/// The least time between two checks of the files.
+/// The minimum interval between two checks of the files.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A client certificate in files.
+/// A client certificate that is read from files.
 #[derive(Debug)]
 pub struct ClientIdentity {
     certificate: PathBuf,
@@ -25,7 +25,7 @@ pub struct ClientIdentity {
     current: Mutex<CachedKey>,
 }
 
-/// Errors of a client certificate.
+/// Errors of loading a client certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     #[error("open {path}: {error}")]
@@ -43,7 +43,7 @@ struct CachedKey {
 }
 
 impl ClientIdentity {
-    /// Reads both files; the key must belong to the certificate.
+    /// Loads both files. The key must belong to the certificate.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, IdentityError> {
         let current = CachedKey {
             modified: [modified(certificate), modified(key)],
@@ -53,7 +53,7 @@ impl ClientIdentity {
         Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), current: Mutex::new(current) })
     }
 
-    /// Returns the certificate in the files, or the last valid one while they do not match.
+    /// Returns the certificate in the files, or the last valid one while certificate and key do not match.
     fn current(&self, now: Instant) -> Arc<CertifiedKey> {
         let mut current = self.current.lock();
         if now.duration_since(current.checked) >= CHECK_INTERVAL {
@@ -137,7 +137,7 @@ mod tests {
             certified.cert[0].to_vec()
         };
         let second = write(50);
-        // Not checked yet; then the new one; then kept while one file is broken.
+        // Not checked yet; then the new certificate; then unchanged while one file is broken.
         assert_eq!(shown(0), first);
         assert_eq!(shown(2), second);
         std::fs::write(&paths[1], "broken").unwrap();

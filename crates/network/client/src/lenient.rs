@@ -1,4 +1,5 @@
-//! Connections to servers that close without TLS' close_notify, as many do: where the length matters, it is in HTTP.
+//! Connections to servers that close without TLS close_notify, as many do. HTTP delimits messages where their length
+//! matters.
 
 use std::io;
 use std::pin::Pin;
@@ -6,7 +7,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A connection whose truncation reads as its end.
+/// A connection that reports truncation as the end of the stream.
 pub(crate) struct Lenient<S>(pub(crate) S);
 
 impl<S: AsyncRead + Unpin> AsyncRead for Lenient<S> {

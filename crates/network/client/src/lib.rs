@@ -1,7 +1,8 @@
 //! Connections to other servers: kubelets, pods, webhooks, and servers of aggregated APIs.
 //!
-//! A [`Target`] is dialed for each request that is [sent](send); a [`Pool`] keeps connections between them. TLS verifies
-//! certificates with the messages of Go ([`client_config`]), and a [`Meter`] limits what a server may send beside data.
+//! A [`Target`] is dialed for each request that is [sent](send); a [`Pool`] reuses connections. TLS verification
+//! reports errors with Go's messages ([`client_config`]), and a [`Meter`] limits the bytes that a server may send
+//! besides data.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), binnacle_client::SendError> {

@@ -1,9 +1,9 @@
-//! Connections to servers that must not be trusted: what such a server sends is read in turns with other work, and only
-//! as long as it belongs to an answer.
+//! Connections to untrusted servers. They are read in turns with other tasks, and only as far as their bytes belong to
+//! a response.
 //!
-//! HTTP has bytes that bring nothing: digits and extensions of chunk sizes, informational responses, frames that manage
-//! an HTTP/2 connection, TLS records without data. The HTTP library reads them one by one and without a limit, so they
-//! are counted here, below TLS. The limits are those of Go's client where it has one, and above them otherwise.
+//! HTTP allows bytes without payload: digits and extensions of chunk sizes, informational responses, HTTP/2 control
+//! frames, empty TLS records. The HTTP library reads them one by one and without a limit, so they are counted here,
+//! below TLS. The limits are those of Go's client where it has one, and higher otherwise.
 
 use std::io;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use http::Request;
 
 use crate::exchange::MAX_HEAD_BYTES;
 
-/// The bytes that a server may send before the head of an answer: the head itself, and a TLS handshake.
+/// The maximum number of bytes before the head of a response: the head itself, and a TLS handshake.
 const MAX_BEFORE_HEAD: u64 = (MAX_HEAD_BYTES + (128 << 10)) as u64;
-/// The bytes that a server may send besides the data of a body. Go's client allows 16 KiB.
+/// The maximum number of bytes besides the data of a body. Go's client allows 16 KiB.
 const MAX_OVERHEAD: u64 = 256 << 10;
-/// The informational responses that a server may send before the final one.
+/// The maximum number of informational responses before the final one.
 const MAX_INFORMATIONAL: u32 = 1000;
 
 /// A connection whose bytes are counted.
@@ -37,7 +37,7 @@ struct ByteCounts {
     allowed: AtomicU64,
     informational: AtomicU32,
     is_in_body: AtomicBool,
-    /// True for HTTP/2: requests share the connection.
+    /// True for HTTP/2, where requests share the connection.
     is_shared: AtomicBool,
 }
 
@@ -61,30 +61,30 @@ impl Meter {
         meter
     }
 
-    /// Several requests share the connection from now on.
+    /// Marks the connection as shared by several requests.
     pub fn share(&self) {
         self.0.is_shared.store(true, Ordering::Relaxed);
     }
 
-    /// The next bytes are the head of a message.
+    /// Notes that the head of a message follows.
     pub fn expect_head(&self) {
         self.0.is_in_body.store(false, Ordering::Relaxed);
         self.0.informational.store(0, Ordering::Relaxed);
         self.allow(MAX_BEFORE_HEAD);
     }
 
-    /// The head of a message has arrived.
+    /// Notes that the head of a message has arrived.
     pub fn expect_body(&self) {
         self.0.is_in_body.store(true, Ordering::Relaxed);
         self.allow(MAX_OVERHEAD);
     }
 
-    /// Data of a body has arrived.
+    /// Notes that body data has arrived.
     pub fn delivered(&self, bytes: usize) {
         self.0.allowed.fetch_add(CREDIT_PER_PIECE + CREDIT_PER_BYTE * bytes as u64, Ordering::Relaxed);
     }
 
-    /// The connection has another protocol from now on.
+    /// Lifts the limits after an upgrade to another protocol.
     pub fn upgraded(&self) {
         self.0.allowed.store(u64::MAX / 2, Ordering::Relaxed);
     }
@@ -102,7 +102,7 @@ impl Meter {
         self.0.read.load(Ordering::Relaxed)
     }
 
-    /// Allows this many more bytes than were read; on a shared connection, no less than before.
+    /// Allows this many bytes beyond those already read. On a shared connection, the limit is never lowered.
     fn allow(&self, bytes: u64) {
         let allowed = self.read().saturating_add(bytes);
         if self.is_shared() {
@@ -121,7 +121,7 @@ impl Meter {
         self.0.is_shared.load(Ordering::Relaxed)
     }
 
-    /// Returns the error of a connection beyond its limits, in the words of Go's client.
+    /// Returns the error of a connection beyond its limits, with the message of Go's client.
     fn error(&self) -> io::Error {
         let text = match self.0.is_in_body.load(Ordering::Relaxed) {
             true => "chunked encoding contains too much non-data".to_owned(),
@@ -132,7 +132,8 @@ impl Meter {
 }
 
 impl Allowance for Meter {
-    /// A shared connection may be useful again; others end.
+    /// Returns an error for a connection of its own. A shared connection is only paused, because it may become useful
+    /// again.
     fn is_exceeded(&self) -> io::Result<bool> {
         match self.is_exhausted() {
             true if !self.is_shared() => Err(self.error()),
@@ -193,7 +194,7 @@ mod tests {
         }
     }
 
-    /// Reads until the connection ends; returns the most bytes that were read in one poll, and the error.
+    /// Reads until the connection ends. Returns the maximum number of bytes read in one poll, and the error.
     async fn read_on(stream: &mut MeteredStream<Endless>) -> (usize, String) {
         let mut buffer = vec![0; 1 << 20];
         let mut most = 0;
@@ -224,7 +225,7 @@ mod tests {
         let body = "chunked encoding contains too much non-data";
         assert_eq!(read_on(&mut stream).await, (TURN, body.to_owned()));
         assert_eq!(meter.read(), MAX_BEFORE_HEAD + MAX_OVERHEAD);
-        // Data allows what belongs to it.
+        // Data extends the allowance.
         meter.delivered(1000);
         read_on(&mut stream).await;
         let more = meter.read() - MAX_BEFORE_HEAD - MAX_OVERHEAD;

@@ -1,9 +1,9 @@
-//! Paths and queries as Go's `path` and `net/url` treat them.
+//! Paths and queries, with the semantics of Go's `path` and `net/url`.
 
 use std::fmt::Write as _;
 
-/// Returns the shortest equivalent path: no empty, `.` or `..` segments, no slash at the end. A rooted path never leads
-/// above its root.
+/// Returns the shortest equivalent path: without empty, `.` or `..` segments and without a trailing slash. A rooted
+/// path never leads above its root.
 pub fn clean(path: &str) -> String {
     let rooted = path.starts_with('/');
     let mut kept: Vec<&str> = Vec::new();
@@ -26,7 +26,7 @@ pub fn clean(path: &str) -> String {
     }
 }
 
-/// As [`clean`], but keeps a slash at the end and the empty path.
+/// Like [`clean`], but keeps a trailing slash and the empty path.
 pub fn clean_keeping_slash(path: &str) -> String {
     if path.is_empty() {
         return String::new();
@@ -38,7 +38,7 @@ pub fn clean_keeping_slash(path: &str) -> String {
     cleans_paths_like_go
 }
 
-/// Returns the path of a URL as Go's REST client sends it: without empty segments or a slash at the end, escaped anew.
+/// Returns the path of a URL as Go's REST client sends it: without empty segments or a trailing slash, and re-escaped.
 pub fn rest_path(raw: &str) -> String {
     let decoded = unescape(raw).and_then(|bytes| String::from_utf8(bytes).ok());
     match decoded {
@@ -52,7 +52,7 @@ pub fn escape_path(path: &str) -> String {
     escape(path, PATH)
 }
 
-/// The bytes, besides letters and digits, that are not escaped in paths.
+/// The bytes that are not escaped in paths, besides letters and digits.
 const PATH: &[u8] = b"-_.~$&+,/:;=@";
 
 /// Escapes the path of a request, including bytes that are not UTF-8. `raw` is used only if it decodes to `decoded`,
@@ -95,7 +95,8 @@ fn escape_bytes(bytes: &[u8], plain: &[u8]) -> String {
     escaped
 }
 
-/// Returns `?` and the pairs, sorted by key and escaped as by Go's `url.Values.Encode`; empty without pairs.
+/// Returns `?` and the pairs, sorted by key and escaped as by Go's `url.Values.Encode`; the empty string if there are
+/// none.
 pub fn encode_query(pairs: Vec<(&str, &str)>) -> String {
     encode_pairs(pairs.into_iter().map(|(key, value)| (key.as_bytes(), value.as_bytes())).collect())
 }
@@ -133,7 +134,7 @@ fn escape_query(bytes: &[u8]) -> String {
     escape_bytes(bytes, b"-_.~ ").replace(' ', "+")
 }
 
-/// Returns the key and value of a part of a query; `None` if Go ignores it.
+/// Returns the key and value of a part of a query, or `None` if Go ignores it.
 fn unescape_pair(pair: &str) -> Option<(Vec<u8>, Vec<u8>)> {
     if pair.is_empty() || pair.contains(';') {
         return None;

@@ -1,4 +1,4 @@
-//! Pools of connections to a server: HTTP/2 if the server supports it, otherwise HTTP/1.1.
+//! A connection pool for one server, with HTTP/2 if the server supports it and HTTP/1.1 otherwise.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -27,33 +27,33 @@ use crate::metered::Meter;
 use crate::replay::{ReplayRequest, is_unprocessed};
 use crate::target::{ConnectionOptions, DialError, OpenConnection, Target};
 
-/// The most requests that share a connection. Servers should allow as many (RFC 9113, 6.5.2, recommends no smaller
-/// limit).
+/// The maximum number of concurrent requests on a connection. RFC 9113, 6.5.2, recommends that servers allow at least
+/// as many.
 const MAX_STREAMS: usize = 100;
-/// The time after which an unused connection is closed, as in Go's transports.
+/// The time after which an idle connection is closed, as in Go's transports.
 const IDLE: Duration = Duration::from_secs(90);
-/// The most unused HTTP/1.1 connections kept for each address (Go's `MaxIdleConnsPerHost` of these transports).
+/// The maximum number of idle HTTP/1.1 connections per address (Go's `MaxIdleConnsPerHost` of these transports).
 const MAX_IDLE: usize = 25;
-/// The flow-control window of a stream. The windows of all streams fit into that of their connection, so that an unread
-/// stream blocks no other.
+/// The flow-control window of a stream. The windows of all streams fit into the connection's window, so that an unread
+/// stream does not block others.
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * (MAX_STREAMS as u32 + 28);
-/// The time after which a silent connection is pinged, and the time limit for the answer (as in Go's transports).
+/// The time after which a silent connection is pinged, and the timeout for the response (as in Go's transports).
 const PING_AFTER: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The most connections that a request is tried on if they turn out to be closed.
+/// The maximum number of connections on which a request is tried if they turn out to be closed.
 const ATTEMPTS: usize = 8;
 
 /// A response on a pooled connection.
 pub type PooledAnswer = Response<PooledBody>;
 
-/// Connections to the addresses of one server, made with one TLS configuration. Dropping it closes those that are not in
-/// use.
+/// The connections to the addresses of one server, with one TLS configuration. Dropping the pool closes idle
+/// connections.
 pub struct Pool {
     /// Offers HTTP/2 and HTTP/1.1.
     tls: Arc<ClientConfig>,
-    /// The name that certificates must be for.
+    /// The name that the server's certificate must have.
     server_name: String,
     certificates: Option<CertificateMetrics>,
     connection: ConnectionOptions,
@@ -66,18 +66,18 @@ struct Host {
     idle: Vec<IdleConnection>,
     /// The connection attempt that all waiting requests share.
     pending_dial: Option<PendingDial>,
-    /// True if the server did not choose HTTP/2 last time.
+    /// True if the server did not negotiate HTTP/2 on the last connection.
     is_http1_only: bool,
 }
 
-/// The dialing of a connection. An HTTP/2 connection is added to the pool by the first request that finds it open.
+/// A connection attempt. The first request that finds an HTTP/2 connection open adds it to the pool.
 type PendingDial = Shared<BoxFuture<'static, Result<NewConnection, DialError>>>;
 
-/// The result of dialing: a connection for many requests, or one for a single request at a time.
+/// The result of dialing: a connection for concurrent requests, or one for a single request at a time.
 #[derive(Clone)]
 enum NewConnection {
     Http2(Http2Connection),
-    /// Taken by the first request.
+    /// Taken by the first request that finds it.
     Http1(Arc<Mutex<Option<Http1Connection>>>),
 }
 
@@ -95,7 +95,7 @@ struct IdleConnection {
     since: Instant,
 }
 
-/// A connection for one request at a time.
+/// A connection that serves one request at a time.
 struct Http1Connection {
     sender: http1::SendRequest<Body>,
     flaws: Flaws,
@@ -103,7 +103,7 @@ struct Http1Connection {
     _driver: Driver,
 }
 
-/// Drives an HTTP/1.1 connection; ends it when dropped.
+/// Drives an HTTP/1.1 connection and closes it when dropped.
 struct Driver(AbortHandle);
 
 impl Drop for Driver {
@@ -122,7 +122,7 @@ impl Drop for Http2Stream {
     }
 }
 
-/// The connection that a request is sent on.
+/// The connection on which a request is sent.
 enum Connection {
     Http2(Http2Stream),
     Http1 { connection: Http1Connection, is_fresh: bool },
@@ -130,13 +130,13 @@ enum Connection {
 
 /// The failure of a request on one connection.
 struct ExchangeError {
-    /// True if none of it was sent.
+    /// True if no part of the request was sent.
     is_unsent: bool,
     error: hyper::Error,
 }
 
 impl Connection {
-    /// The counter that identifies a connection which other requests share.
+    /// Returns the stream counter, which identifies a connection that is shared with other requests.
     fn shared(&self) -> Option<Arc<AtomicUsize>> {
         match self {
             Self::Http2(stream) => Some(stream.0.streams.clone()),
@@ -144,7 +144,7 @@ impl Connection {
         }
     }
 
-    /// The flaws of the server's certificate.
+    /// Returns the flaws of the server's certificate.
     fn flaws(&self) -> Flaws {
         match self {
             Self::Http2(stream) => stream.0.flaws,
@@ -154,12 +154,12 @@ impl Connection {
 }
 
 impl Pool {
-    /// `tls` offers `h2` and `http/1.1`.
+    /// Creates a pool. `tls` must offer `h2` and `http/1.1`.
     pub fn new(tls: Arc<ClientConfig>, server_name: String, connection: ConnectionOptions) -> Arc<Self> {
         Self::counting(tls, server_name, None, connection)
     }
 
-    /// As [`Pool::new`], and counts the flaws of the server's certificates.
+    /// Like [`Pool::new`], and counts the flaws of the server's certificates.
     pub fn counting(
         tls: Arc<ClientConfig>,
         server_name: String,
@@ -169,15 +169,15 @@ impl Pool {
         Arc::new(Self { tls, server_name, certificates, connection, hosts: Mutex::default() })
     }
 
-    /// Returns the settings of its connections.
+    /// Returns the settings of the pool's connections.
     pub fn connection(&self) -> &ConnectionOptions {
         &self.connection
     }
 
-    /// Sends a request to a `host:port`. Its URI is the path and query; its headers are complete.
+    /// Sends a request to a `host:port`. Its URI is the path and query, and its headers must be complete.
     pub async fn send(self: &Arc<Self>, address: &str, request: Request<Body>) -> Result<PooledAnswer, SendError> {
         let request = ReplayRequest::new(request);
-        // The server may have closed a kept connection. A request that changes nothing is sent once more.
+        // The server may have closed a pooled connection. A request that changes nothing is retried once.
         let mut may_retry = matches!(*request.method(), Method::GET | Method::HEAD) && request.has_no_body();
         let mut unprocessed = false;
         for _ in 0..ATTEMPTS {
@@ -205,7 +205,7 @@ impl Pool {
             }
             let retries = match error.is_unsent || is_unprocessed {
                 true => is_reused,
-                // A response that cannot be read is no closed connection.
+                // An unreadable response does not mean that the connection was closed.
                 false => is_reused && !error.error.is_parse() && std::mem::take(&mut may_retry),
             };
             if !retries {
@@ -223,7 +223,7 @@ impl Pool {
         Err(SendError::Broken(why.to_owned()))
     }
 
-    /// Sends no more requests on a connection that the server is about to close.
+    /// Removes a connection that the server is about to close.
     fn remove(&self, address: &str, streams: &Arc<AtomicUsize>) {
         if let Some(host) = self.hosts.lock().get_mut(address) {
             host.multiplexed.retain(|connection| !Arc::ptr_eq(&connection.streams, streams));
@@ -243,7 +243,7 @@ impl Pool {
         };
         match connection {
             Connection::Http2(mut stream) => {
-                // HTTP/2 has scheme and authority instead of the Host header, and frames instead of encodings.
+                // HTTP/2 has scheme and authority instead of the Host header, and frames instead of transfer encodings.
                 request.headers_mut().remove(http::header::TRANSFER_ENCODING);
                 complete_uri(&mut request, address);
                 let answer = stream.0.sender.try_send_request(request).await.map_err(failed)?;
@@ -258,7 +258,7 @@ impl Pool {
                 let answer = connection.sender.try_send_request(request).await.map_err(failed)?;
                 meter.expect_body();
                 let upgrades = answer.status() == http::StatusCode::SWITCHING_PROTOCOLS;
-                // After an answer in HTTP/1.0, hyper would send all requests of this connection in that version.
+                // After a response in HTTP/1.0, hyper would send all requests of this connection in that version.
                 let pool = (answer.version() == http::Version::HTTP_11).then(|| self.clone());
                 let lease = (!upgrades).then(|| Lease::Http1 {
                     connection: Some(connection),
@@ -274,12 +274,12 @@ impl Pool {
         }
     }
 
-    /// Returns a kept connection with room for a request, or a new one.
+    /// Returns a pooled connection with capacity, or a new one.
     async fn acquire(self: &Arc<Self>, address: &str) -> Result<Connection, DialError> {
         loop {
             let source = {
                 let mut hosts = self.hosts.lock();
-                // Other addresses are forgotten together with their last connection.
+                // Other addresses are removed together with their last connection.
                 hosts.retain(|other, host| other == address || host.sweep());
                 let host = hosts.entry(address.to_owned()).or_default();
                 host.sweep();
@@ -297,7 +297,7 @@ impl Pool {
             };
             match source {
                 ConnectionSource::Idle(mut connection) => {
-                    // Ready as soon as the last response has been read to its end.
+                    // The connection is ready as soon as the last response has been read completely.
                     if connection.sender.ready().await.is_ok() {
                         return Ok(Connection::Http1 { connection, is_fresh: false });
                     }
@@ -351,8 +351,8 @@ impl Pool {
     }
 }
 
-/// A request that waits for a connection attempt. The attempt is abandoned when all its requests are dropped, so that
-/// no later request joins one that nothing drives.
+/// A request that waits for a connection attempt. If all its requests are dropped, the attempt is abandoned, so that no
+/// later request joins an attempt that nothing drives.
 struct DialWaiter<'a> {
     pool: &'a Pool,
     address: &'a str,
@@ -363,7 +363,7 @@ impl Drop for DialWaiter<'_> {
     fn drop(&mut self) {
         let mut hosts = self.pool.hosts.lock();
         let Some(host) = hosts.get_mut(self.address) else { return };
-        // This request has two references, and the host one.
+        // This request holds two references, and the host one.
         let is_last = self.opening.peek().is_none() && self.opening.strong_count().is_some_and(|count| count <= 3);
         if is_last && host.pending_dial.as_ref().is_some_and(|current| current.ptr_eq(&self.opening)) {
             host.pending_dial = None;
@@ -379,7 +379,7 @@ enum ConnectionSource {
 }
 
 impl Host {
-    /// Drops connections that are closed or long unused; returns false when nothing is left.
+    /// Drops connections that are closed or have been idle too long. Returns false if nothing is left.
     fn sweep(&mut self) -> bool {
         let now = Instant::now();
         let is_unused = |since: Instant| now.duration_since(since) >= IDLE;
@@ -391,14 +391,14 @@ impl Host {
         !self.multiplexed.is_empty() || !self.idle.is_empty() || self.pending_dial.is_some()
     }
 
-    /// Adds a connection, unless it is already there.
+    /// Adds a connection, unless the pool contains it.
     fn add(&mut self, connection: Http2Connection) {
         if !self.multiplexed.iter().any(|other| Arc::ptr_eq(&other.streams, &connection.streams)) {
             self.multiplexed.push(connection);
         }
     }
 
-    /// Returns a stream on the busiest connection that has room: the others may end.
+    /// Returns a stream on the busiest connection with capacity, so that the other connections can become idle.
     fn stream(&self) -> Option<Http2Stream> {
         let streams = |connection: &&Http2Connection| connection.streams.load(Ordering::Acquire);
         let candidates = self.multiplexed.iter().filter(|connection| streams(connection) < MAX_STREAMS);
@@ -411,7 +411,7 @@ impl Host {
 async fn dial(target: &Target) -> Result<NewConnection, DialError> {
     let OpenConnection { stream, meter, is_multiplexed, flaws } =
         target.dial().await.map_err(|error| match error.text.as_str() {
-            // The message of Go's HTTP client, which checks the first bytes: most likely the server has no TLS.
+            // The message of Go's HTTP client, which checks the first bytes: the server most likely does not use TLS.
             "tls: first record does not look like a TLS handshake" => {
                 DialError { text: "http: server gave HTTP response to HTTPS client".to_owned(), ..error }
             }
@@ -429,7 +429,7 @@ async fn dial(target: &Target) -> Result<NewConnection, DialError> {
             .keep_alive_timeout(PING_TIMEOUT)
             .keep_alive_while_idle(true);
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(failed)?;
-        // It ends when nothing can be sent or read any more; errors are returned to the senders and readers.
+        // The task ends when nothing can be sent or read any more. Errors are returned to the senders and readers.
         tokio::spawn(async move { drop(connection.await) });
         let used = Arc::new(Mutex::new(Instant::now()));
         return Ok(NewConnection::Http2(Http2Connection { sender, streams: Arc::default(), used, flaws, meter }));
@@ -439,7 +439,7 @@ async fn dial(target: &Target) -> Result<NewConnection, DialError> {
     Ok(NewConnection::Http1(Arc::new(Mutex::new(Some(Http1Connection { sender, flaws, meter, _driver: driver })))))
 }
 
-/// Puts scheme and authority into the URI.
+/// Sets scheme and authority of the URI.
 fn complete_uri(request: &mut Request<Body>, address: &str) {
     let authority = request.headers_mut().remove(http::header::HOST);
     let authority = authority.as_ref().and_then(|host| host.to_str().ok()).unwrap_or(address);
@@ -451,19 +451,19 @@ fn complete_uri(request: &mut Request<Body>, address: &str) {
     }
 }
 
-/// The body of a response. At its end, the connection is free for other requests.
+/// The body of a response. At its end, the connection becomes available to other requests.
 pub struct PooledBody {
     body: Incoming,
     meter: Meter,
     lease: Option<Lease>,
 }
 
-/// The connection that the body of a response arrives on.
+/// The connection on which the body of a response arrives.
 enum Lease {
     Http2 {
         _stream: Http2Stream,
     },
-    /// With the pool that the connection goes back to, if it can be used again.
+    /// `pool` is the pool to return the connection to, if it can be reused.
     Http1 {
         connection: Option<Http1Connection>,
         pool: Option<Arc<Pool>>,

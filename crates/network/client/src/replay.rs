@@ -1,7 +1,7 @@
-//! Requests that can be sent again because the server did not process them.
+//! Requests that can be retried because the server did not process them.
 //!
-//! An HTTP/2 server that shuts down names in its GOAWAY the last stream that it processed; it may also refuse single
-//! streams. Both are no answers: the request can be sent again, whatever its method (RFC 9113, 6.8 and 8.7).
+//! The GOAWAY frame of an HTTP/2 server names the last stream that the server processed, and a server may refuse single
+//! streams. In both cases the request can be retried, regardless of its method (RFC 9113, 6.8 and 8.7).
 
 use std::error::Error;
 use std::pin::Pin;
@@ -13,10 +13,11 @@ use http::{Method, Request, request};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use parking_lot::Mutex;
 
-/// The most bytes of a body that are kept while it is received. Complete bodies are shared, not copied.
+/// The maximum number of bytes of a streamed body that are buffered for retries. Complete bodies are shared, not
+/// copied.
 const MAX_BUFFERED: usize = 64 << 10;
 
-/// Reports whether an error says that the server did not process the request.
+/// Reports whether an error means that the server did not process the request.
 pub fn is_unprocessed(error: &(dyn Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -30,7 +31,7 @@ pub fn is_unprocessed(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// A request of which copies are sent.
+/// A request that can be sent several times.
 pub(crate) struct ReplayRequest {
     head: request::Parts,
     body: Source,
@@ -39,28 +40,28 @@ pub(crate) struct ReplayRequest {
 enum Source {
     /// A complete body.
     Complete(Pieces),
-    /// A body that is being received.
+    /// A body that is still being received.
     Streaming(Arc<Mutex<ReplayBuffer>>),
 }
 
-/// A body that is being received, and what was sent of it so far.
+/// A streamed body, with the part that was already sent.
 struct ReplayBuffer {
     rest: Body,
     sent: Vec<Pieces>,
     sent_bytes: usize,
-    /// The size when nothing was received yet.
+    /// The size hint before anything was received.
     size: SizeHint,
-    /// Counts the copies. Only the last one may receive.
+    /// The number of copies. Only the last one may read from the body.
     copies: usize,
-    /// False once a part was not kept.
+    /// False once a part was not buffered.
     is_replayable: bool,
 }
 
-/// One copy of a [`ReplayBuffer`] body.
+/// One copy of a body in a [`ReplayBuffer`].
 struct ReplayBody {
     body: Arc<Mutex<ReplayBuffer>>,
     number: usize,
-    /// The number of parts that were already passed on, and of their bytes.
+    /// The number of parts that this copy has returned, and of their bytes.
     at: usize,
     bytes: u64,
 }
@@ -89,7 +90,7 @@ impl ReplayRequest {
         matches!(&self.body, Source::Complete(pieces) if pieces.is_empty())
     }
 
-    /// Returns the next copy of the request, or `None` if a part of its body was passed on and not kept.
+    /// Returns the next copy of the request, or `None` if a part of its body was sent and is not buffered.
     pub(crate) fn copy(&self) -> Option<Request<Body>> {
         let body = match &self.body {
             Source::Complete(pieces) => Body::pieces(pieces.clone()),
@@ -121,7 +122,7 @@ impl ReplayBuffer {
                     self.sent_bytes += data.len();
                     self.sent.push(data.clone());
                 }
-                // Also after trailers and errors.
+                // Trailers and errors are not buffered either.
                 _ => {
                     self.is_replayable = false;
                     self.sent = Vec::new();
@@ -191,7 +192,7 @@ mod tests {
         let mut second = request.copy().expect("a copy").into_body();
         assert_eq!(next(&mut second).await, Ok(Bytes::from("ab")));
         assert_eq!(next(&mut second).await, Ok(Bytes::from("c")));
-        // The connection of the first copy may still read.
+        // The connection of the first copy may still read from the body.
         assert_eq!(next(&mut first).await, Err("the request is sent again".to_owned()));
         let third = request.copy().expect("a copy").into_body().read(100).await;
         assert_eq!(third.expect("a body"), "abcde");

@@ -1,4 +1,4 @@
-//! Targets of requests, and connections to them.
+//! The targets of requests, and connections to them.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -19,22 +19,22 @@ use crate::lenient::Lenient;
 use crate::metered::{Meter, MeteredStream};
 use crate::tls;
 
-/// The time limits for a server to accept a connection, and for its half of the handshake (as Go's transports).
+/// The time limits for connecting and for the TLS handshake (as in Go's transports).
 const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The server that a request is passed on to.
+/// The server to which a request is sent.
 #[derive(Clone)]
 pub struct Target {
-    /// An address or a name; IPv6 addresses without brackets.
+    /// An address or a name. IPv6 addresses have no brackets.
     pub host: String,
-    /// As in the URL: `None` for the scheme's default.
+    /// The port as in the URL, or `None` for the scheme's default.
     pub port: Option<u16>,
     /// `None` for plain HTTP.
     pub tls: Option<Arc<ClientConfig>>,
-    /// Addresses that were resolved and checked before: only these are dialed.
+    /// Addresses that were resolved and checked before. If set, only these are dialed.
     pub addresses: Option<Vec<IpAddr>>,
-    /// The name that the certificate must be for, if not the host.
+    /// The name that the certificate must have, if not the host.
     pub server_name: Option<String>,
     pub connection: ConnectionOptions,
 }
@@ -42,9 +42,9 @@ pub struct Target {
 /// The settings of connections to a server.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionOptions {
-    /// The limit for an upgraded connection, in each direction.
+    /// The rate limit of an upgraded connection, in each direction.
     pub bytes_per_second: Option<NonZeroU64>,
-    /// The proxy that connections leave by, if not directly.
+    /// The proxy for connections, or `None` for direct ones.
     pub dialer: Option<Arc<Dialer>>,
 }
 
@@ -52,18 +52,18 @@ pub struct ConnectionOptions {
 pub(crate) struct OpenConnection {
     pub(crate) stream: Box<dyn ByteStream>,
     pub(crate) meter: Meter,
-    /// True if both sides agreed on HTTP/2.
+    /// True if HTTP/2 was negotiated.
     pub(crate) is_multiplexed: bool,
     /// The flaws of the server's certificate.
     pub(crate) flaws: Flaws,
 }
 
-/// The reason why there is no connection, in the words of Go's `net` package.
+/// The reason why a connection failed, with the message of Go's `net` package.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct DialError {
     pub text: String,
-    /// True when verification of the server's certificate failed.
+    /// True if the server's certificate could not be verified.
     pub unverified: bool,
 }
 
@@ -74,7 +74,7 @@ impl DialError {
 }
 
 impl Target {
-    /// `address` is a `host:port`, with brackets around an IPv6 address.
+    /// Creates a target for a `host:port`; an IPv6 address is in brackets.
     pub fn of_address(
         address: &str,
         tls: Option<Arc<ClientConfig>>,
@@ -104,7 +104,7 @@ impl Target {
         format!("{}://{}{path_and_query}", self.scheme(), self.authority())
     }
 
-    /// Opens a connection, with a TLS handshake if the target has TLS.
+    /// Opens a connection, including the TLS handshake if the target uses TLS.
     pub(crate) async fn dial(&self) -> Result<OpenConnection, DialError> {
         let meter = Meter::default();
         let stream: Box<dyn ByteStream> = match &self.connection.dialer {
@@ -143,12 +143,12 @@ impl Target {
             Ok(tcp) => tcp?,
             Err(_) => return Err(DialError::new(format!("dial tcp {}: i/o timeout", self.dialed()))),
         };
-        // Keystrokes are to be sent at once.
+        // Keystrokes must be sent at once.
         let _ = tcp.set_nodelay(true);
         Ok(tcp)
     }
 
-    /// Returns the address that a proxy is to dial: a checked one, or the name, which the proxy resolves itself.
+    /// Returns the address for a proxy to dial: a checked address, or the name, which the proxy resolves itself.
     fn address(&self) -> String {
         match self.addresses.as_ref().and_then(|addresses| addresses.first()) {
             Some(ip) => SocketAddr::new(*ip, self.port_to_dial()).to_string(),
@@ -193,7 +193,7 @@ fn dialing(error: DialError) -> DialError {
     DialError { text: format!("dial tcp: {}", error.text), ..error }
 }
 
-/// Returns the addresses of a host; an IP address is its own.
+/// Resolves a host to its addresses. An IP address resolves to itself.
 pub async fn resolve(host: &str) -> Result<Vec<IpAddr>, DialError> {
     if let Ok(ip) = host.parse() {
         return Ok(vec![ip]);
@@ -205,8 +205,8 @@ pub async fn resolve(host: &str) -> Result<Vec<IpAddr>, DialError> {
     if addresses.is_empty() { Err(none()) } else { Ok(addresses) }
 }
 
-/// Returns true if proxies may dial an address: it is not of this machine or link, and not multicast or broadcast (Go's
-/// `IsGlobalUnicast`, which includes private ranges).
+/// Returns true if proxies may dial an address: loopback, link-local, multicast and broadcast addresses are excluded
+/// (Go's `IsGlobalUnicast`, which includes private ranges).
 pub fn is_global_unicast(ip: IpAddr) -> bool {
     match effective_address(ip) {
         IpAddr::V4(ip) => {

@@ -1,4 +1,4 @@
-//! Client configurations of TLS to other servers, with or without verification of their certificates.
+//! TLS client configurations, with or without verification of the server's certificate.
 
 mod messages;
 mod verifier;
@@ -19,17 +19,17 @@ pub use x509_v1::{tls12_signature, tls13_signature, v1_public_key, verify_v1_cer
 
 /// The trusted certificates.
 pub enum Verification {
-    /// Certificates for the dialed name that these authorities have signed.
+    /// Certificates for the dialed name that are signed by these authorities.
     Authorities(RootCertStore),
-    /// Certificates that the authorities in a bundle have signed, and those in the bundle itself: servers often have
-    /// self-signed ones.
+    /// Certificates that are signed by the authorities in a bundle, and those in the bundle itself: servers often have
+    /// self-signed certificates.
     Bundle(Vec<CertificateDer<'static>>),
     /// Any certificate. Connections are encrypted, but the server is not authenticated.
     None,
 }
 
-/// Returns a configuration for HTTP/1.1, the only version with upgrades. `identity` is for servers that request a
-/// certificate.
+/// Returns a configuration for HTTP/1.1, the only version with upgrades. `identity` is presented to servers that
+/// request a client certificate.
 pub fn client_config(
     verification: Verification,
     identity: Option<Arc<dyn ResolvesClientCert>>,
@@ -63,9 +63,9 @@ pub fn known_server(
     Verifier::known(Box::new(is_known), provider)
 }
 
-/// Returns a verifier that accepts the certificates that authorities of a bundle have signed, and like Go those in the
-/// bundle itself: webpki refuses a server certificate that is an authority, as most self-signed ones are. Invalid
-/// certificates are skipped; it is an error if no valid one is left.
+/// Returns a verifier that accepts certificates signed by authorities in the bundle and, like Go, those in the bundle
+/// itself: webpki rejects server certificates that are authorities, as most self-signed ones are. Invalid certificates
+/// in the bundle are skipped; fails if no valid one is left.
 pub fn bundle_verifier(
     bundle: Vec<CertificateDer<'static>>,
     provider: Arc<CryptoProvider>,

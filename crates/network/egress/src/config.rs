@@ -16,7 +16,7 @@ const FORMAT: Format = Format {
     fields,
 };
 
-/// Errors of the configuration file, in kube-apiserver's words.
+/// Errors of the configuration file, with kube-apiserver's messages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EgressError {
     #[error("failed to read egress selector config: {0}")]
@@ -27,7 +27,7 @@ pub enum EgressError {
     Dialer(String, String),
 }
 
-/// The configured connections of a network.
+/// How connections to a network are established.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Connection {
     Direct,
@@ -95,12 +95,12 @@ fn connection(selection: &Value) -> &Value {
     selection.get("connection").unwrap_or(&Value::Null)
 }
 
-/// Returns the member at a path; `null` counts as absent.
+/// Returns the member at a path, or `None` if it is absent or `null`.
 fn part<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     value.at(path).filter(|part| !part.is_null())
 }
 
-/// Reads a valid connection.
+/// Parses a connection that was validated.
 fn parse_connection(connection: &Value) -> Connection {
     let socket = || PathBuf::from(connection.str_at(&["transport", "uds", "udsName"]));
     match connection.str_at(&["proxyProtocol"]) {
@@ -126,7 +126,7 @@ fn tls(tcp: &Value) -> Option<TlsFiles> {
     })
 }
 
-/// Returns host and port of a URL, with the scheme's port as the default.
+/// Returns the `host:port` of a URL; the port defaults to the scheme's.
 fn address(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();

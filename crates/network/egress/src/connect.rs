@@ -1,4 +1,4 @@
-//! HTTP CONNECT: a request to a proxy for a connection, which then carries bytes both ways.
+//! HTTP CONNECT: requests a connection from a proxy, which then carries bytes in both directions.
 
 use std::io;
 
@@ -6,10 +6,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::Tunnel;
 
-/// The maximum size of a response head. It is read byte by byte, so a larger one would take a noticeable time.
+/// The maximum size of a response head. The head is read byte by byte, so a larger one would take noticeable time.
 const MAX_HEAD: usize = 64 << 10;
 
-/// Requests a connection to `address`. Reads only the head of the response, since the rest belongs to the tunnel.
+/// Requests a connection to `address`. Reads only the head of the response, because later bytes belong to the tunnel.
 pub(crate) async fn tunnel(stream: &mut Box<dyn Tunnel>, proxy: &str, address: &str) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| {
         format!("reading HTTP response from CONNECT to {address} via proxy {proxy} failed: {error}")
@@ -29,7 +29,7 @@ pub(crate) async fn tunnel(stream: &mut Box<dyn Tunnel>, proxy: &str, address: &
     }
 }
 
-/// Reads a response head byte by byte: it is short, and the bytes after it must remain in the stream.
+/// Reads a response head byte by byte: it is short, and later bytes must remain in the stream.
 async fn head(stream: &mut Box<dyn Tunnel>) -> io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

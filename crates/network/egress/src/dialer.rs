@@ -1,4 +1,4 @@
-//! The networks of connections, and the dialer of each.
+//! The destination networks, and the dialer of each.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use crate::konnectivity::Session;
 use crate::metrics::{DialMetrics, Labels};
 use crate::{Tunnel, connect};
 
-/// The timeout to reach a proxy and to connect through it.
+/// The timeout for dialing a proxy and connecting through it.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The network of a connection's destination.
+/// The network of a connection's destination, as in the egress selector configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Network {
     ControlPlane,
@@ -46,12 +46,12 @@ impl Network {
     }
 }
 
-/// The dialers of networks; connections to other networks are direct.
+/// The dialer of each network. Networks without one are dialed directly.
 #[derive(Clone, Debug, Default)]
 pub struct Egress(HashMap<Network, Arc<Dialer>>);
 
 impl Egress {
-    /// Reads the configuration file, and the files that it names.
+    /// Loads the configuration file and the files that it references.
     pub fn load(path: &Path, metrics: &DialMetrics) -> Result<Self, EgressError> {
         let mut dialers = HashMap::new();
         for (network, connection) in config::load(path)? {
@@ -62,13 +62,13 @@ impl Egress {
         Ok(Self(dialers))
     }
 
-    /// Returns the proxy of a network; `None` if connections are direct.
+    /// Returns the dialer of a network, or `None` if connections are direct.
     pub fn dialer(&self, network: Network) -> Option<Arc<Dialer>> {
         self.0.get(&network).cloned()
     }
 }
 
-/// A dialer of connections through a proxy.
+/// Dials connections through a proxy.
 #[derive(Debug)]
 pub struct Dialer {
     transport: Transport,
@@ -104,7 +104,7 @@ impl Dialer {
         }
     }
 
-    /// Connects to `host:port`. Errors are in Go's words.
+    /// Connects to a `host:port`. Errors have Go's messages.
     pub async fn dial(&self, address: &str) -> Result<Box<dyn Tunnel>, String> {
         let (labels, started) = (self.labels(), Instant::now());
         self.metrics.started(labels);

@@ -1,5 +1,5 @@
-//! The allowance of a gRPC server that must not be trusted. gRPC's frames are handled by a task of the library without a
-//! limit, so the transport is read slowly while it brings nothing.
+//! The transport to an untrusted gRPC server. The library handles gRPC frames in a task of its own and without a limit,
+//! so the transport is throttled while no payload arrives.
 
 use std::io;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::paced::{self, CREDIT_PER_BYTE, CREDIT_PER_PAUSE, CREDIT_PER_PIECE, PacedStream, WRITTEN_PER_CREDIT};
 
-/// The most bytes that are read ahead of what they bring.
+/// The maximum number of bytes that may be read ahead of the payload.
 const MAX_CREDIT: i64 = 1 << 20;
 
-/// The bytes that may still be read at once.
+/// The number of bytes that may still be read without a pause.
 #[derive(Clone)]
 pub(crate) struct GrpcAllowance(Arc<AtomicI64>);
 
-/// A transport with an allowance.
+/// A throttled transport.
 pub(crate) type GrpcTransport<S> = PacedStream<S, GrpcAllowance>;
 
 impl GrpcAllowance {
@@ -22,7 +22,7 @@ impl GrpcAllowance {
         Self(Arc::new(AtomicI64::new(MAX_CREDIT)))
     }
 
-    /// Data of this size has arrived.
+    /// Adds credit for payload of this size.
     pub(crate) fn delivered(&self, bytes: usize) {
         self.add((bytes as u64).saturating_mul(CREDIT_PER_BYTE).saturating_add(CREDIT_PER_PIECE));
     }
@@ -33,7 +33,7 @@ impl GrpcAllowance {
 
     fn change(&self, bytes: i64) {
         let more = |left: i64| Some(left.saturating_add(bytes).min(MAX_CREDIT));
-        // The update never fails.
+        // The closure never returns `None`, so the update succeeds.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 }
@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the bytes that are read in one second of a flood, with so many bytes of data in each piece.
+    /// Returns the number of bytes read in one second of a flood, with `data` bytes of payload per chunk.
     async fn read_in_a_second(data: usize) -> i64 {
         let (near, mut far) = duplex(64 << 10);
         let flood = tokio::spawn(async move { while far.write_all(&[0; 8 << 10]).await.is_ok() {} });
@@ -112,7 +112,7 @@ mod tests {
         assert!((31..=32).contains(&turns), "{turns}");
     }
 
-    /// Polls once; returns true if something was read.
+    /// Polls once. Returns true if something was read.
     async fn poll_once(near: &mut GrpcTransport<tokio::io::DuplexStream>, buf: &mut ReadBuf<'_>) -> bool {
         std::future::poll_fn(|cx| Poll::Ready(Pin::new(&mut *near).poll_read(cx, buf).is_ready())).await
     }

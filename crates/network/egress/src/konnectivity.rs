@@ -1,6 +1,6 @@
-//! Konnectivity's gRPC protocol: a stream of packets to the proxy server carries one connection.
+//! The gRPC protocol of konnectivity: a stream of packets to the proxy server carries one connection.
 //!
-//! The messages are written by hand, as those of the etcd engine are: they never change.
+//! The messages are written by hand, like those of the etcd engine, because they never change.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,16 +21,16 @@ use tower::service_fn;
 
 use crate::grpc_transport::{GrpcAllowance, GrpcTransport};
 
-/// The Go client's timeout for the proxy and for its response to a dial request.
+/// The timeout of the Go client for connecting to the proxy and for the response to a dial request.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
-/// The timeout for the confirmation of a closed connection.
+/// The timeout for the response to a close request.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The size of a tunnel's buffer.
 const BUFFER: usize = 64 << 10;
 const PIECE: usize = 32 << 10;
 const PACKETS: usize = 16;
-/// The number of packets without a use, one after the other, after which a session ends: those of other connections, of which a stream has none,
-/// and those without data. The Go client ignores them.
+/// The maximum number of consecutive useless packets: packets of other connections, which do not belong on this stream,
+/// and packets without data. The Go client ignores them.
 const MAX_USELESS: u32 = 1000;
 
 const DIAL_REQ: i32 = 0;
@@ -111,22 +111,22 @@ struct Data {
     data: Vec<u8>,
 }
 
-/// A stream of packets to the proxy server.
+/// A stream of packets to the proxy server, for one connection.
 pub(crate) struct Session {
     outgoing: mpsc::Sender<Packet>,
     incoming: Incoming,
 }
 
-/// The packets of the proxy server.
+/// The packets from the proxy server.
 struct Incoming {
     packets: Streaming<Packet>,
     useless: u32,
-    /// The bytes that may be read besides the data of packets.
+    /// The credit for bytes besides the data of packets.
     allowance: GrpcAllowance,
 }
 
 impl Incoming {
-    /// Returns the payload that `select` finds in the next packet with one, or `None` at the end.
+    /// Returns the next payload that `select` accepts, or `None` at the end of the stream.
     async fn next<T>(&mut self, select: impl Fn(Payload) -> Option<T>) -> Result<Option<T>, Status> {
         loop {
             // Thousands of packets may have arrived together.
@@ -146,13 +146,13 @@ impl Incoming {
     }
 }
 
-/// The packets of an open connection that have a use.
+/// A packet for the open connection.
 enum ProxyEvent {
     Data(Vec<u8>),
     Closed,
 }
 
-/// Returns the use of a payload for a connection.
+/// Returns the event of a payload for this connection, or `None` if it is useless.
 fn event_of(payload: Payload, connection: i64) -> Option<ProxyEvent> {
     match payload {
         Payload::Data(data) if data.connection == connection && !data.data.is_empty() => {
@@ -188,9 +188,9 @@ impl Session {
         Ok(Self { outgoing, incoming: Incoming { packets: incoming, useless: 0, allowance: allowed } })
     }
 
-    /// Lets the agent of the proxy dial `address`, and then carries bytes.
+    /// Requests a connection to `address` from the proxy's agent, and starts a task that carries its bytes.
     pub(crate) async fn dial(mut self, address: &str) -> Result<DuplexStream, String> {
-        // Go's random number is not negative.
+        // Go's random numbers are not negative.
         let random = rand::random::<i64>() & i64::MAX;
         let request = DialRequest { protocol: "tcp".to_owned(), address: address.to_owned(), random };
         self.send(DIAL_REQ, Payload::DialRequest(request)).await?;
@@ -215,7 +215,7 @@ impl Session {
         self.outgoing.send(packet).await.map_err(|_| "tunnel is closed".to_owned())
     }
 
-    /// Carries bytes both ways until either side ends.
+    /// Carries bytes in both directions until either side ends.
     async fn carry(self, far: DuplexStream, connection: i64) {
         let Self { outgoing, mut incoming } = self;
         let (mut from_us, mut to_us) = split(far);
@@ -245,7 +245,7 @@ impl Session {
         }
         let close = Packet { kind: CLOSE_REQ, payload: Some(Payload::CloseRequest(CloseRequest { connection })) };
         let _ = outgoing.send(close).await;
-        // Dropping the stream before the confirmation would cancel the packet.
+        // Dropping the stream before the response would cancel the close request.
         let confirmed = incoming.next(|payload| matches!(payload, Payload::CloseResponse(_)).then_some(()));
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, confirmed).await;
     }
@@ -265,7 +265,7 @@ mod tests {
 
     const CONNECTION: i64 = 42;
 
-    /// Runs a proxy server whose connections echo their input in capitals. It records the received packets.
+    /// Runs a proxy server that echoes input in upper case and records the received packets.
     async fn serve(listener: UnixListener, seen: Arc<Mutex<Vec<i32>>>) {
         while let Ok((stream, _)) = listener.accept().await {
             let seen = seen.clone();
@@ -345,7 +345,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert_eq!(seen.lock()[0], DIAL_REQ);
-        // Packets of other connections, before the answer and after it.
+        // Packets of other connections, before and after the dial response.
         let refused = Session::open(&socket).await.unwrap().dial("useless:1").await;
         assert!(refused.err().unwrap().contains("packets without a use"));
         let mut tunnel = Session::open(&socket).await.unwrap().dial("flood:1").await.unwrap();

@@ -1,4 +1,4 @@
-//! Connections through egress proxies (`--egress-selector-config-file`, KEP-1281), and calls of [plugins](plugin) on
+//! Connections through egress proxies (`--egress-selector-config-file`, KEP-1281), and calls to [plugins](plugin) on
 //! unix sockets.
 //!
 //! Independent of the contents of connections.

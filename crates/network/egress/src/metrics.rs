@@ -1,4 +1,4 @@
-//! The families `apiserver_egress_dialer_...`.
+//! The metric families `apiserver_egress_dialer_...`.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use binnacle_metrics::{HistogramVec, families};
 use prometheus::IntCounterVec;
 
 families! {
-    /// Counts the outcomes of connections through proxies.
+    /// Counts dials through proxies, with their durations and failures.
     #[derive(Clone, Debug)]
     pub struct DialMetrics {
         starts: IntCounterVec = "apiserver_egress_dialer_dial_start_total" by ["protocol", "transport"],

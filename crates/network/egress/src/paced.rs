@@ -1,5 +1,5 @@
-//! Connections to peers that must not be trusted: they are read in turns with other tasks, and only as far as what they
-//! bring allows. Libraries handle frames, heads and chunk sizes one by one and without a limit, so the bytes are counted
+//! Connections to untrusted peers. They are read in turns with other tasks, and only as far as the received payload
+//! allows. Libraries handle frames, heads and chunk sizes one by one and without a limit, so the bytes are counted
 //! below them.
 
 use std::io;
@@ -10,33 +10,33 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// The most bytes that are read at once into a large buffer.
+/// The maximum number of bytes that are read at once into a large buffer.
 pub const SLICE: usize = 16 << 10;
-/// The bytes after which other tasks have their turn, and the most that are read at once. Reads count as [`MIN_READ`] bytes at least.
+/// The number of bytes after which other tasks get a turn. A read counts as at least [`MIN_READ`] bytes.
 pub const TURN: usize = 32 << 10;
 const MIN_READ: usize = 512;
 
-/// The further bytes that each piece and each byte of data allow. A TLS record for each byte has 22 more, and each
-/// chunk of one byte may come in three records.
+/// The credit for each chunk of payload and for each of its bytes. A TLS record per byte adds 22 bytes, and a chunk of
+/// one byte may arrive in three records.
 pub const CREDIT_PER_PIECE: u64 = 512;
 pub const CREDIT_PER_BYTE: u64 = 64;
-/// The written bytes that allow one more byte where the peer acknowledges data. This server's pings are written, too,
-/// and must not pay for more pings.
+/// The number of written bytes that give credit for one byte, where the peer acknowledges data. Pings of this server
+/// are written bytes too, and must not pay for the peer's pings.
 pub const WRITTEN_PER_CREDIT: u64 = 4;
 
-/// A connection beyond its limits that may be useful again is read at this pace.
+/// The pause and the credit after each pause, for a connection beyond its limits that may become useful again.
 const PAUSE: Duration = Duration::from_millis(50);
 pub const CREDIT_PER_PAUSE: u64 = 8 << 10;
 
-/// Counts what may be read from a connection. Clones share the counts.
+/// The credit of a connection: the number of bytes that may be read. Clones share it.
 pub trait Allowance {
-    /// Returns true if no more may be read before the next pause has passed.
+    /// Returns true if nothing may be read before the next pause.
     ///
     /// # Errors
-    /// The error with which the connection ends, if it is not worth a pause.
+    /// Fails if the connection must be closed instead of paused.
     fn is_exceeded(&self) -> io::Result<bool>;
 
-    /// Allows [`CREDIT_PER_PAUSE`] more bytes after a pause.
+    /// Adds [`CREDIT_PER_PAUSE`] bytes after a pause.
     fn after_pause(&self);
 
     fn note_read(&self, bytes: usize);
@@ -44,11 +44,11 @@ pub trait Allowance {
     fn note_written(&self, bytes: usize);
 }
 
-/// A connection with an allowance.
+/// A connection that is read in turns and within its allowance.
 pub struct PacedStream<S, A> {
     stream: S,
     allowance: A,
-    /// The bytes that were read since other tasks had their turn.
+    /// The number of bytes read in the current turn.
     read_in_turn: usize,
     pause: Option<Pin<Box<Sleep>>>,
 }
@@ -58,7 +58,7 @@ impl<S, A: Allowance> PacedStream<S, A> {
         Self { stream, allowance, read_in_turn: 0, pause: None }
     }
 
-    /// Returns ready when more may be read.
+    /// Becomes ready when more may be read.
     fn poll_allowed(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.allowance.is_exceeded()? {
             let pause = self.pause.get_or_insert_with(|| Box::pin(sleep(PAUSE)));
@@ -86,7 +86,7 @@ impl<S: AsyncRead + Unpin, A: Allowance + Unpin> AsyncRead for PacedStream<S, A>
         }
         ready!(this.poll_allowed(cx))?;
         let before = buf.filled().len();
-        // A part of a buffer must be cleared first, which is only worth it for large ones.
+        // Part of a buffer must be zeroed first, which only pays off for large buffers.
         let polled = if buf.remaining() <= TURN {
             Pin::new(&mut this.stream).poll_read(cx, buf)
         } else {

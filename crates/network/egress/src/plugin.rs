@@ -1,7 +1,7 @@
-//! Calls to plugins: gRPC on unix sockets.
+//! Calls to plugins over gRPC on unix sockets.
 //!
-//! A call waits until its plugin can be connected to, at most until its timeout (gRPC's "wait for ready"), so that
-//! restarts of a plugin go unnoticed.
+//! A call waits until its plugin accepts a connection, at most for its timeout (gRPC's "wait for ready"), so that a
+//! restart of the plugin fails no call.
 
 use std::error::Error;
 use std::os::unix::net::SocketAddr;
@@ -20,7 +20,7 @@ use tower::service_fn;
 
 pub use tonic::Code;
 
-/// A client for a plugin's socket. Connects at the first call, and again after a broken connection.
+/// A client for a plugin's socket. It connects at the first call and reconnects when the connection breaks.
 pub struct Plugin {
     channel: Channel,
     socket: String,
@@ -30,7 +30,7 @@ pub struct Plugin {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("rpc error: code = {} desc = {why}", code_name(*code))]
 pub struct CallError {
-    /// The status code of gRPC.
+    /// The gRPC status code.
     pub code: Code,
     why: String,
 }
@@ -39,7 +39,7 @@ pub struct CallError {
 const CONNECT_AGAIN: Duration = Duration::from_millis(100);
 
 impl Plugin {
-    /// `socket` is a path, or `@` and the name of an abstract socket.
+    /// Creates a client. `socket` is a path, or `@` and the name of an abstract socket.
     pub fn new(socket: &str) -> Self {
         let path = socket.to_owned();
         let connect = service_fn(move |_: Uri| {
@@ -50,18 +50,18 @@ impl Plugin {
                 Ok::<_, std::io::Error>(TokioIo::new(tokio::net::UnixStream::from_std(stream)?))
             }
         });
-        // The plugin receives this as the authority.
+        // The plugin receives this host as the authority.
         let channel = Endpoint::from_static("http://localhost").connect_with_connector_lazy(connect);
         Self { channel, socket: socket.to_owned() }
     }
 
-    /// Calls a method by its service and name. `timeout` includes the time to wait for the plugin.
+    /// Calls a method, named by its service and method name. `timeout` includes the wait for the plugin.
     pub async fn call<Q, A>(&self, path: &'static str, request: Q, timeout: Duration) -> Result<A, CallError>
     where
         Q: Message + Clone + Send + Sync + 'static,
         A: Message + Default + Send + Sync + 'static,
     {
-        // The error of the last connection attempt, while there is no connection.
+        // The error of the last connection attempt, as long as there is no connection.
         let refused = Mutex::new(None);
         let call = async {
             loop {
@@ -104,7 +104,7 @@ impl Plugin {
     }
 }
 
-/// Returns the name of a code in the labels and messages of Go's gRPC.
+/// Returns the name of a status code in labels and messages, as in Go's gRPC.
 pub fn code_name(code: Code) -> String {
     match code {
         Code::Ok => "OK".to_owned(),
@@ -114,7 +114,7 @@ pub fn code_name(code: Code) -> String {
     }
 }
 
-/// Returns the system's error if the call failed without a connection.
+/// Returns the system error if the call failed to connect.
 fn not_connected(status: &Status) -> Option<String> {
     let mut sources = std::iter::successors(Error::source(status), |&error| error.source());
     sources.find(|error| error.is::<tonic::ConnectError>())?;

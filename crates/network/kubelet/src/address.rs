@@ -1,8 +1,8 @@
-//! The choice among a node's addresses.
+//! The preferred address of a node.
 
 use binnacle_schema::Value;
 
-/// Returns the first address of the most preferred type that the node has.
+/// Returns the first address of the most preferred type that the node has. The error lists the known addresses.
 pub fn preferred_address(node: &Value, types: &[String]) -> Result<String, String> {
     let addresses = node.list_at(&["status", "addresses"]);
     let kind = |address: &Value| address.str_at(&["type"]).to_owned();

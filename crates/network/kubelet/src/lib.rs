@@ -1,6 +1,6 @@
-//! Connections to the kubelet of a node: address, port, and mutual TLS.
+//! Connections to kubelets: address, port, and mutual TLS.
 //!
-//! Independent of HTTP and of the lookup of nodes: callers pass a node to [`Kubelets::of_node`].
+//! Independent of HTTP and of how nodes are looked up: callers pass a node to [`Kubelets::of_node`].
 
 mod address;
 
@@ -15,19 +15,19 @@ use rustls_pki_types::pem::PemObject;
 
 pub use address::preferred_address;
 
-/// The declared feature of kubelets that accept WebSockets (KEP-4006), so that no translation is needed.
+/// The declared feature of kubelets that accept WebSockets (KEP-4006) and need no translation.
 const EXTEND_WEBSOCKETS: &str = "ExtendWebSocketsToKubelet";
 
-/// The `--kubelet-*` flags.
+/// The configuration from the `--kubelet-*` flags.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The files of the client certificate and its key.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// The authority of kubelets' serving certificates. Without one they are not verified.
+    /// The authority for the kubelets' serving certificates. Without one, they are not verified.
     pub authority: Option<PathBuf>,
-    /// Types of node addresses, in order of preference.
+    /// The types of node addresses, in order of preference.
     pub preferred_address_types: Vec<String>,
-    /// The port for kubelets whose node status has none.
+    /// The port for nodes whose status contains none.
     pub port: u16,
 }
 
@@ -54,7 +54,7 @@ pub enum ConfigError {
     Unusable(String),
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// Only one of two flags that belong together is set.
+    /// Only one of two flags that must be set together is set.
     #[error("missing {0}: --kubelet-client-certificate and --kubelet-client-key belong together")]
     Half(&'static str),
 }
@@ -72,14 +72,14 @@ pub struct Kubelets {
 #[derive(Clone, Debug)]
 pub struct Kubelet {
     pub target: Target,
-    /// The target without verification of the certificate, for callers that request that.
+    /// The target without certificate verification, for callers that request it.
     pub unverified: Target,
     /// True if the kubelet accepts WebSockets directly.
     pub accepts_websockets: bool,
 }
 
 impl Kubelets {
-    /// Reads the configured files.
+    /// Loads the configured files.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
         let unusable = |error: rustls::Error| ConfigError::Unusable(error.to_string());
         let identity = match &config.identity {
@@ -100,18 +100,18 @@ impl Kubelets {
         })
     }
 
-    /// Sets the way on which kubelets are reached.
+    /// Sets the options of connections to kubelets.
     #[must_use]
     pub fn by(self, connection: ConnectionOptions) -> Self {
         Self { connection, ..self }
     }
 
-    /// Returns the way to kubelets, and to pods and services.
+    /// Returns the options of connections to kubelets, pods and services.
     pub fn connection(&self) -> &ConnectionOptions {
         &self.connection
     }
 
-    /// Returns the address of a node's kubelet. Errors are in kube-apiserver's words.
+    /// Returns the kubelet of a node. Errors have kube-apiserver's messages.
     pub fn of_node(&self, node: &Value) -> Result<Kubelet, String> {
         let host = preferred_address(node, &self.preferred_address_types)?;
         let declared = node.int_at(&["status", "daemonEndpoints", "kubeletEndpoint", "Port"]);

@@ -1,4 +1,4 @@
-//! The content type of responses without one, guessed from the first bytes as in Go's HTTP server.
+//! Detects the content type of responses without one from their first bytes, like Go's HTTP server.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,16 +11,16 @@ use http::{Response, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt;
 
-/// The number of bytes that the content type is guessed from.
+/// The number of bytes that are inspected.
 const SNIFF_LEN: usize = 512;
 
-/// A body whose first frame was taken.
+/// A body whose first frame was already read.
 pub(crate) struct PeekedBody {
     first: Option<Result<Frame<Bytes>, BoxError>>,
     rest: PooledBody,
 }
 
-/// Adds a content type to a response with a body and without one.
+/// Adds a content type to a response that has a body but no content type.
 pub(crate) async fn with_content_type(answer: PooledAnswer) -> Response<PeekedBody> {
     let headers = answer.headers();
     let is_declared = [CONTENT_TYPE, CONTENT_ENCODING, TRANSFER_ENCODING].iter().any(|name| headers.contains_key(name));
@@ -68,7 +68,7 @@ impl HttpBody for PeekedBody {
     }
 }
 
-/// Tags that begin HTML, in any case, each followed by a space or `>`.
+/// Tags that identify HTML, ignoring case, if a space or `>` follows.
 const HTML: [&str; 17] = [
     "<!DOCTYPE HTML",
     "<HTML",
@@ -89,7 +89,7 @@ const HTML: [&str; 17] = [
     "<!--",
 ];
 
-/// The first bytes of other kinds of data; `.` stands for any byte.
+/// The first bytes of other content types; `.` matches any byte.
 const SIGNATURES: [(&[u8], &str); 27] = [
     (b"%PDF-", "application/pdf"),
     (b"%!PS-Adobe-", "application/postscript"),
@@ -120,7 +120,7 @@ const SIGNATURES: [(&[u8], &str); 27] = [
     (b"Rar!\x1A\x07", "application/x-rar-compressed"),
 ];
 
-/// Guesses the content type of data from its first bytes.
+/// Detects the content type of data from its first bytes.
 pub(crate) fn detect(data: &[u8]) -> &'static str {
     let data = &data[..data.len().min(SNIFF_LEN)];
     let text = data.trim_ascii_start();

@@ -1,4 +1,4 @@
-//! Forwarding of requests and responses; upgrades are passed through.
+//! Forwards requests and responses, and passes upgrades through.
 
 use binnacle_client::{Target, path};
 use binnacle_meta::Status;
@@ -16,12 +16,12 @@ const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 /// The destination of a forwarded request.
 pub struct Forward<'a> {
     pub target: &'a Target,
-    /// The decoded path at the other server: empty, or beginning with a slash.
+    /// The decoded path at the target: empty, or starting with a slash.
     pub path: &'a str,
 }
 
-/// Forwards a request, upgrades included, and rewrites links in the response to lead through this server. A server that
-/// cannot be reached is 503.
+/// Forwards a request, including upgrades, and rewrites links in the response to lead through this server. Returns 503
+/// if the target cannot be reached.
 pub async fn forward(mut request: Request, to: Forward<'_>) -> Result<Response, Status> {
     let mut path = path::clean_keeping_slash(to.path);
     let query = request.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
@@ -34,7 +34,7 @@ pub async fn forward(mut request: Request, to: Forward<'_>) -> Result<Response, 
         path.push('/');
     }
     if path.is_empty() && matches!(request.method, Method::GET | Method::HEAD) {
-        // Relative links of a page need the slash (https://issue.k8s.io/4958).
+        // Relative links in the page need the trailing slash (https://issue.k8s.io/4958).
         return Ok(redirect_to(&format!("{}/{query}", path::escape_path(&own_path))));
     }
     let prefix = own_path.strip_suffix(path.as_str()).unwrap_or(&own_path).to_owned();

@@ -6,7 +6,7 @@ use http::header::{CONTENT_LENGTH, EXPECT, HeaderName, HeaderValue, TE, TRAILER,
 use http::{HeaderMap, Method};
 use http_body::Body as _;
 
-/// The headers by which a backend could allow other origins than the API server does.
+/// The headers with which a backend could allow other origins than the API server does.
 const CORS: [HeaderName; 4] = [
     HeaderName::from_static("access-control-allow-credentials"),
     HeaderName::from_static("access-control-allow-headers"),
@@ -14,7 +14,7 @@ const CORS: [HeaderName; 4] = [
     HeaderName::from_static("access-control-allow-origin"),
 ];
 
-/// Takes the headers of a request for the next server, without those of the connection.
+/// Takes the headers of a request for the next server, without the hop-by-hop headers.
 pub(crate) fn forwarded(request: &mut Request) -> HeaderMap {
     let mut headers = std::mem::take(&mut request.headers);
     let trailers = headers
@@ -25,13 +25,13 @@ pub(crate) fn forwarded(request: &mut Request) -> HeaderMap {
     if trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
-    // The listener has handled it.
+    // The listener has already handled it.
     headers.remove(EXPECT);
     complete_headers(&mut headers, &request.uri, request.connection.peer);
     headers
 }
 
-/// Removes the hop-by-hop headers of a response, but announces its forwarded trailers again.
+/// Removes the hop-by-hop headers of a response, but keeps the announcement of forwarded trailers.
 pub(crate) fn strip_from_answer(headers: &mut HeaderMap) {
     let announced: Vec<HeaderValue> = headers.get_all(TRAILER).iter().cloned().collect();
     let is_chunked = headers.contains_key(TRANSFER_ENCODING);
@@ -47,8 +47,8 @@ pub(crate) fn strip_cors(headers: &mut HeaderMap) {
     }
 }
 
-/// Announces the body of a request as Go's client does: the length zero only with methods that are for bodies, and chunks
-/// where the library would leave out a body that it does not expect.
+/// Announces the request body like Go's client: `Content-Length: 0` only for methods that expect a body, and chunked
+/// encoding where the HTTP library would otherwise drop a body that it does not expect.
 pub(crate) fn announce_body(request: &mut http::Request<Body>) {
     let is_empty = request.body().is_end_stream();
     let sends = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
@@ -63,7 +63,7 @@ pub(crate) fn announce_body(request: &mut http::Request<Body>) {
     }
 }
 
-/// Leaves the length of an answer to HEAD open, unless the other server says it.
+/// Leaves the length of a response to HEAD open unless the backend sends it.
 pub(crate) fn leave_length_open(method: &Method, response: &mut Response) {
     if *method == Method::HEAD && !response.headers().contains_key(CONTENT_LENGTH) {
         *response.body_mut() = Body::of_unknown_length();

@@ -1,7 +1,7 @@
-//! Forwarding of requests and responses: to pods, services and nodes, and to servers of aggregated APIs.
+//! Forwards requests and responses to pods, services, nodes, and servers of aggregated APIs.
 //!
-//! [`forward`] is for the `proxy` subresources, whose pages get links that lead through this server again; [`relay`] is for
-//! aggregated APIs, with unchanged paths over pooled connections. Upgraded connections are passed through.
+//! [`forward`] serves the `proxy` subresources and rewrites links in pages to lead through this server. [`relay`]
+//! serves aggregated APIs over pooled connections, with unchanged paths. Upgraded connections are passed through.
 //!
 //! Independent of resources.
 

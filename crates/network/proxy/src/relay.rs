@@ -1,4 +1,4 @@
-//! Forwarding of requests to servers of aggregated APIs, with unchanged paths.
+//! Forwards requests to servers of aggregated APIs, with unchanged paths.
 
 use std::sync::Arc;
 
@@ -18,24 +18,24 @@ const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// The server that gets the requests.
+/// The server that receives the requests.
 pub struct Relay<'a> {
-    /// The `host:port` to dial, which is also sent as Host.
+    /// The `host:port` to dial, which is also sent as the Host header.
     pub address: &'a str,
     pub pool: &'a Arc<Pool>,
-    /// For upgraded connections, which need HTTP/1.1.
+    /// The TLS configuration for upgraded connections, which need HTTP/1.1.
     pub upgrade_tls: &'a Arc<ClientConfig>,
-    /// The name that certificates must be for.
+    /// The name that the server's certificate must have.
     pub server_name: &'a str,
-    /// True when redirects are refused: clients would follow them with their credentials (CVE-2022-3172).
+    /// True if redirects are rejected: clients would follow them with their credentials (CVE-2022-3172).
     pub rejects_redirects: bool,
 }
 
-/// Forwards a request with its path and query, upgrades included. The authorized path is escaped again, so that the
-/// other server reads the same path. The error is a message for the client.
+/// Forwards a request with its path and query, including upgrades. The authorized path is escaped again, so that the
+/// backend reads the same path. The error is a message for the client.
 pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, String> {
     let escaped = path::escape_path_of(request.uri.path(), &request.info.path);
-    // A query that could not be parsed here is not passed on.
+    // A query that could not be parsed here is not forwarded.
     let query = path::encode_query_of(request.uri.query(), request.query.iter().collect());
     let uri: Uri = format!("{escaped}{query}").parse().map_err(|error| format!("invalid path: {error}"))?;
     let host = HeaderValue::from_str(to.address).map_err(|error| format!("invalid host: {error}"))?;
@@ -70,7 +70,7 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
     drop(span);
     let answer = answer?;
     if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
-        // The request asked for no upgrade, so this is no response.
+        // The request did not ask for an upgrade, so this is not a valid response.
         let offered = answer.headers().get(UPGRADE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         return Err(format!("backend tried to switch protocol {offered:?} when \"\" was requested"));
     }
@@ -82,7 +82,7 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
         refused.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         return Ok(refused);
     }
-    // Guessed types are for browsers only, as in Go.
+    // Detected types are for browsers only, as in Go.
     let links = has_links(answer.headers())
         .then(|| LinkRewriter { prefix: "", source: to.address, requested: to.address, target: to.address }.owned());
     let answer = content_type::with_content_type(answer).await;
@@ -102,7 +102,7 @@ fn unreachable_message(error: &SendError) -> String {
     format!("error trying to reach service: {error}")
 }
 
-/// Adds the headers with the path, host and scheme of the original request.
+/// Adds the headers with path, host and scheme of the original request.
 fn add_forwarded(headers: &mut HeaderMap, escaped: &str, host: &HeaderValue) {
     let mut forwarded = path::clean(escaped);
     if escaped.ends_with('/') && !forwarded.ends_with('/') {

@@ -1,5 +1,4 @@
-//! Rewriting of links in pages and redirects of a server behind the proxy: its own paths are made to lead through the
-//! proxy.
+//! Rewrites links in pages and redirects of a backend, so that its own paths lead through the proxy.
 
 mod html;
 mod page;
@@ -9,16 +8,16 @@ use binnacle_request::Response;
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, HeaderValue, LOCATION};
 
-/// The hosts and the path for rewriting links.
+/// The hosts and the prefix for rewriting links.
 #[derive(Clone, Copy)]
 pub(crate) struct LinkRewriter<'a> {
-    /// The proxy's path, in front of the server's own.
+    /// The path of the proxy, which precedes the backend's own path.
     pub(crate) prefix: &'a str,
-    /// The server, as it was dialed.
+    /// The dialed address of the backend.
     pub(crate) source: &'a str,
-    /// The host that the client asked for, perhaps that of another proxy in front.
+    /// The host in the client's request, which may be another proxy in front.
     pub(crate) requested: &'a str,
-    /// The host of rewritten links, with `https`; if it is empty, they are paths or have the requested host.
+    /// The host of rewritten links, with `https`. If it is empty, rewritten links are paths or keep the requested host.
     pub(crate) target: &'a str,
 }
 
@@ -43,7 +42,7 @@ impl LinkRewriter<'_> {
 }
 
 impl OwnedLinkRewriter {
-    /// Returns the rewritten link; `None` if it stays as it is: relative, or to another host.
+    /// Returns the rewritten link, or `None` if it is unchanged: relative, or to another host.
     pub(crate) fn rewrite(&self, link: &str) -> Option<String> {
         let url = Reference::parse(link);
         let host = url.authority.map(|authority| authority.rsplit_once('@').map_or(authority, |(_, host)| host));
@@ -52,7 +51,7 @@ impl OwnedLinkRewriter {
             return None;
         }
         let mut rewritten = String::with_capacity(link.len() + self.prefix.len());
-        // A link with the host that the client asked for keeps it; one with the server's own host becomes a path.
+        // A link with the requested host keeps it; a link with the backend's own host becomes a path.
         if !self.target.is_empty() {
             let user = url.authority.and_then(|authority| authority.rsplit_once('@')).map(|(user, _)| user);
             rewritten.push_str("https://");
@@ -77,13 +76,13 @@ impl OwnedLinkRewriter {
     }
 }
 
-/// Returns true for the headers of a response with links: a header `Location`, or a page.
+/// Returns true for the headers of a response with links: a `Location` header, or an HTML page.
 pub(crate) fn has_links(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     headers.contains_key(LOCATION) || kind.split(';').next().is_some_and(|kind| kind.trim() == "text/html")
 }
 
-/// Rewrites the header `Location`, or the links of the page if there is none.
+/// Rewrites the `Location` header, or the links of the page if there is none.
 pub(crate) fn rewrite_links(mut response: Response, links: OwnedLinkRewriter) -> Response {
     let Some(location) = response.headers().get(LOCATION) else { return page::rewrite_page(response, links) };
     let rewritten = location.to_str().ok().and_then(|location| links.rewrite(location));

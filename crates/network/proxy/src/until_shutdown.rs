@@ -1,4 +1,4 @@
-//! Bodies that end when the server stops.
+//! Bodies that end when the server shuts down.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -6,16 +6,16 @@ use std::task::{Context, Poll};
 use binnacle_request::{Body, BoxError, BoxFuture, Pieces, Shutdown};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-/// The handling of a body that breaks off.
+/// What to do when a body fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnBodyError {
-    /// The client's connection breaks off, too.
+    /// The client's connection fails too.
     Fail,
-    /// The body ends there, as for kube-apiserver's logs.
+    /// The body ends, as for logs in kube-apiserver.
     End,
 }
 
-/// The same body, which ends as soon as the server stops.
+/// Returns a body that ends as soon as the server shuts down.
 pub fn until_shutdown(body: Body, shutdown: &Shutdown, broken: OnBodyError) -> Body {
     let shutdown = Box::pin(shutdown.fired());
     Body::new(UntilShutdown { body, shutdown, broken, ended: false })
@@ -55,7 +55,7 @@ impl HttpBody for UntilShutdown {
     fn size_hint(&self) -> SizeHint {
         match self.broken {
             OnBodyError::Fail => self.body.size_hint(),
-            // The body may be shorter than announced.
+            // The body may be shorter than its announced length.
             OnBodyError::End => SizeHint::default(),
         }
     }

@@ -1,4 +1,4 @@
-//! Forwarded requests and responses, with a backend that returns the request that it received.
+//! Forwarded requests and responses, with a backend that echoes the received request.
 
 #![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 #![allow(clippy::disallowed_methods, reason = "there are no authorizers here")]
@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 
 const PREFIX: &str = "/api/v1/namespaces/n/services/s/proxy";
 
-/// Returns a request as the handler chain makes it.
+/// Returns a request as the handler chain creates it.
 fn request(method: Method, url: &str, headers: &[(&'static str, &str)], body: impl Into<Body>) -> Request {
     let uri: http::Uri = format!("{PREFIX}{url}").parse().unwrap();
     let query = Query::parse(uri.query().unwrap_or_default());
@@ -50,7 +50,7 @@ fn request(method: Method, url: &str, headers: &[(&'static str, &str)], body: im
     }
 }
 
-/// Starts a server that answers by the path; by default, with the request.
+/// Starts a server whose response depends on the path; by default, it echoes the request.
 async fn backend() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -169,7 +169,7 @@ async fn rewrites_responses_for_the_client() {
     let response = through(address, get("?a=b"), "").await;
     assert_eq!((response.status().as_u16(), location(&response)), (301, format!("{PREFIX}/?a=b")));
 
-    // A truncated body does not look complete.
+    // A truncated body must not look complete.
     let response = through(address, get("/lies"), "/lies").await;
     assert_eq!(response.headers()["content-length"], "1000");
     assert!(text(response).await.is_err());

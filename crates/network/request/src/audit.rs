@@ -1,4 +1,4 @@
-//! The notes for a request's audit events.
+//! The audit context of a request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,13 +35,14 @@ impl AuditLevel {
     }
 }
 
-/// The notes of one request. The policy decides once the caller is known; earlier notes count as well.
+/// The data for the audit events of one request. The policy decides once the user is known; data that was added before
+/// is kept.
 #[derive(Debug, Default)]
 pub struct AuditContext {
-    /// 0 if not decided, otherwise the level plus one.
+    /// 0 while undecided, otherwise the level plus one.
     level: AtomicU8,
     noted: Mutex<AuditData>,
-    /// True once a second value of an annotation was logged.
+    /// True once a conflicting value of an annotation was logged.
     has_conflict: AtomicBool,
 }
 
@@ -50,21 +51,21 @@ pub struct AuditContext {
 pub struct AuditData {
     pub annotations: BTreeMap<Text, Text>,
     pub object: AuditedObject,
-    /// As JSON.
+    /// Encoded as JSON.
     pub request_object: Option<Bytes>,
     pub impersonated: Option<ImpersonatedUser>,
     pub omit_managed_fields: bool,
 }
 
-/// The user that the caller acts as.
+/// The user that the caller impersonates.
 #[derive(Clone, Debug)]
 pub struct ImpersonatedUser {
     pub user: Arc<User>,
-    /// The verb of constrained impersonation that allowed it; empty for legacy impersonation.
+    /// The verb that allowed the constrained impersonation; empty for legacy impersonation.
     pub constraint: Text,
 }
 
-/// The metadata of the request object, for requests without it in their path.
+/// The metadata of the request object, for requests that do not name it in their path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditedObject {
     pub namespace: Text,
@@ -80,7 +81,7 @@ impl AuditContext {
         self.level.store(level as u8 + 1, Ordering::Release);
     }
 
-    /// Returns the level, `None` until it is decided.
+    /// Returns the level, or `None` while undecided.
     pub fn level(&self) -> Option<AuditLevel> {
         match self.level.load(Ordering::Acquire) {
             0 => None,
@@ -88,8 +89,8 @@ impl AuditContext {
         }
     }
 
-    /// Adds an annotation. The first value of a key stays; of other values, the first of a request is logged, because
-    /// policies can have thousands of long ones.
+    /// Adds an annotation. The first value of a key is kept. Only the first conflict of a request is logged, because
+    /// policies can produce thousands of long values.
     pub fn annotate(&self, key: &str, value: &str) {
         let mut noted = self.noted.lock();
         match noted.annotations.get(key) {

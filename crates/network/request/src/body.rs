@@ -1,4 +1,4 @@
-//! Bodies of requests and responses: empty, in one piece, or a stream; and reading with a limit.
+//! Bodies of requests and responses: empty, complete, or a stream. Reading is limited.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -16,7 +16,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// Request bodies have the same type, so that handlers can be called without a connection.
 pub type IncomingBody = Body;
 
-/// The most bytes of a request's body that kube-apiserver reads.
+/// The maximum size of a request body, as in kube-apiserver.
 pub const MAX_REQUEST_BODY: usize = 3 * 1024 * 1024;
 
 /// A body. The common cases do not allocate.
@@ -61,12 +61,12 @@ impl Body {
         Self::pieces(Pieces::from(bytes.into()))
     }
 
-    /// A complete body in several pieces.
+    /// Creates a complete body in several pieces.
     pub fn pieces(pieces: Pieces) -> Self {
         Self(if pieces.is_empty() { Inner::Empty } else { Inner::Full(pieces) })
     }
 
-    /// A body of pieces that are made while it is sent.
+    /// Creates a body from a stream of pieces.
     pub fn stream<S, P, E>(stream: S) -> Self
     where
         S: Stream<Item = Result<P, E>> + Send + 'static,
@@ -77,12 +77,12 @@ impl Body {
         Self::new(StreamBody(Box::pin(stream.fuse())))
     }
 
-    /// A body without bytes whose length is unknown: for answers to HEAD that must not announce the length zero.
+    /// Creates an empty body of unknown length, for responses to HEAD that must not announce a length of zero.
     pub fn of_unknown_length() -> Self {
         Self::stream(futures::stream::empty::<Result<Bytes, BoxError>>())
     }
 
-    /// Any other body, such as that of a connection or a wrapper around another body.
+    /// Wraps any other body, such as one of a connection.
     pub fn new<B>(body: B) -> Self
     where
         B: HttpBody<Data: Into<Pieces>, Error: Into<BoxError>> + Send + 'static,
@@ -98,7 +98,7 @@ impl Body {
         !matches!(self.0, Inner::Boxed(_))
     }
 
-    /// Returns the body, if it is complete.
+    /// Returns the body if it is complete.
     pub fn whole(&self) -> Option<Bytes> {
         match &self.0 {
             Inner::Empty => Some(Bytes::new()),
@@ -107,7 +107,7 @@ impl Body {
         }
     }
 
-    /// Collects the body, at most `limit` bytes of it.
+    /// Reads the whole body, at most `limit` bytes.
     pub async fn read(self, limit: usize) -> Result<Bytes, BodyError> {
         let mut body = match self.0 {
             Inner::Empty => return Ok(Bytes::new()),
@@ -115,7 +115,7 @@ impl Body {
             Inner::Full(_) => return Err(BodyError::TooLarge(limit)),
             Inner::Boxed(body) => body,
         };
-        // The announced length is unverified, so it is used to refuse the body, but not to reserve memory.
+        // The announced length is unverified: it may reject the body, but no memory is reserved for it.
         if body.size_hint().lower() > limit as u64 {
             return Err(BodyError::TooLarge(limit));
         }

@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use parking_lot::Mutex;
 use rustls_pki_types::CertificateDer;
 
-/// Data about a TLS connection, shared by its requests.
+/// Information about a TLS connection, shared by its requests.
 #[derive(Default)]
 pub struct ConnectionInfo {
-    /// The client's address; `None` for requests that the server sends to itself.
+    /// The client's address, or `None` for requests of the server to itself.
     pub peer: Option<SocketAddr>,
-    /// The client's certificates, leaf first. The handshake has proved that the client holds the leaf's key; the chain
-    /// is not verified.
+    /// The client's certificates, leaf first. The handshake has proved possession of the leaf's key; the chain is not
+    /// verified.
     pub peer_certificates: Vec<CertificateDer<'static>>,
-    /// The protocol agreed on in the handshake: `h2`, `http/1.1`, or none.
+    /// The protocol negotiated by ALPN: `h2`, `http/1.1`, or none.
     pub alpn: Option<Vec<u8>>,
     remembered: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
     identified: AtomicBool,
@@ -29,7 +29,7 @@ impl ConnectionInfo {
         Self { peer: Some(peer), peer_certificates, alpn, ..Self::default() }
     }
 
-    /// Sets a callback for the first request that is authenticated.
+    /// Sets a callback for the first authenticated request.
     #[must_use]
     pub fn when_identified(self, then: impl Fn() + Send + Sync + 'static) -> Self {
         Self { when_identified: Some(Box::new(then)), ..self }
@@ -45,12 +45,12 @@ impl ConnectionInfo {
         }
     }
 
-    /// Counts a request that failed authentication; returns their number.
+    /// Counts a request that failed authentication. Returns the number of failures on this connection.
     pub fn failed_login(&self) -> u32 {
         self.failed_logins.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Returns the value that an authenticator has stored with this connection, so that a certificate chain is verified
+    /// Returns the value that an authenticator has stored for this connection, so that a certificate chain is verified
     /// once and not for each request.
     pub fn remembered<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.remembered.lock().clone()?.downcast().ok()

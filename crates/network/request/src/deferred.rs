@@ -1,11 +1,11 @@
-//! Answers that a synchronous computation needs and only asynchronous code can get.
+//! Asynchronous lookups for synchronous computations.
 
 use parking_lot::Mutex;
 
-/// The questions of a computation that cannot wait, and the answers so far.
+/// The questions of a computation that cannot await, and the answers so far.
 ///
-/// The computation asks by [`Deferred::answer_to`], and leaves a question without an answer to [`Deferred::defer`].
-/// [`Deferred::resolve`] answers what was deferred and repeats the computation until nothing is.
+/// The computation calls [`Deferred::answer_to`], and defers questions without an answer by [`Deferred::defer`].
+/// [`Deferred::resolve`] answers deferred questions and repeats the computation until none is left.
 ///
 /// ```
 /// use std::convert::Infallible;
@@ -34,7 +34,7 @@ pub struct Deferred<Question, Answer, Work>(Mutex<State<Question, Answer, Work>>
 #[derive(Debug)]
 struct State<Question, Answer, Work> {
     answered: Vec<(Question, Answer)>,
-    /// The questions without an answer, and what must be done for each.
+    /// The unanswered questions, and the work to answer each.
     open: Vec<(Question, Work)>,
 }
 
@@ -54,12 +54,12 @@ impl<Question: PartialEq, Answer: Clone, Work> Deferred<Question, Answer, Work> 
         self.0.lock().open.iter().any(|(asked, _)| asked == question)
     }
 
-    /// Keeps an answer that was found at once.
+    /// Stores an answer that was found immediately.
     pub fn answer(&self, question: Question, answer: Answer) {
         self.0.lock().answered.push((question, answer));
     }
 
-    /// Leaves a question to [`Deferred::resolve`], unless that has been done.
+    /// Defers a question to [`Deferred::resolve`], unless it is already deferred.
     pub fn defer(&self, question: Question, work: Work) {
         let mut state = self.0.lock();
         if !state.open.iter().any(|(asked, _)| *asked == question) {
@@ -67,10 +67,10 @@ impl<Question: PartialEq, Answer: Clone, Work> Deferred<Question, Answer, Work> 
         }
     }
 
-    /// Returns the result of a computation that has all its answers. The computation is repeated, and must not have side
-    /// effects; if it could ask new questions for ever, `find` must end it.
+    /// Returns the result of a computation that has all its answers. The computation is repeated and must not have side
+    /// effects. If it could defer new questions indefinitely, `find` must end it with an error.
     ///
-    /// Errors: the first of `find`.
+    /// Fails with the first error of `find`.
     pub async fn resolve<T, E, Found: Future<Output = Result<Answer, E>>>(
         &self,
         mut compute: impl FnMut() -> T,
@@ -82,7 +82,7 @@ impl<Question: PartialEq, Answer: Clone, Work> Deferred<Question, Answer, Work> 
             if open.is_empty() {
                 return Ok(result);
             }
-            // A result without the answers is useless.
+            // A result without all answers is useless.
             drop(result);
             for (question, work) in open {
                 let answer = find(work).await?;
@@ -96,7 +96,7 @@ impl<Question: PartialEq, Answer: Clone, Work> Deferred<Question, Answer, Work> 
 mod tests {
     use super::*;
 
-    /// Asks for each number below `last`, one after the other, and returns how many answers it had.
+    /// Needs an answer for each number below `last`, one after the other. Returns the number of available answers.
     fn chain(numbers: &Deferred<u32, u32, u32>, last: u32) -> u32 {
         for number in 0..last {
             if numbers.answer_to(&number).is_none() {

@@ -1,4 +1,4 @@
-//! The request as handlers get it, and `Handler`, the trait of parts of the server that handle requests.
+//! The request as handlers receive it, and the trait [`Handler`] for handlers.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,7 +19,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// The response to a request.
 pub type Response = http::Response<Body>;
 
-/// A request that has passed the filters: parsed, authenticated, authorized.
+/// A request that has passed the filters: parsed, authenticated, and authorized.
 pub struct Request {
     pub method: Method,
     pub uri: Uri,
@@ -33,15 +33,15 @@ pub struct Request {
     pub permit: Permit,
     pub connection: Arc<ConnectionInfo>,
     pub record: Arc<Record>,
-    /// The deadline of the response; `None` for long-running requests.
+    /// The deadline for the response, or `None` for long-running requests.
     pub deadline: Option<Instant>,
-    /// Ends long-running handlers.
+    /// Ends long-running requests when the server shuts down.
     pub shutdown: Shutdown,
 }
 
 impl Request {
-    /// Takes the whole body out of the request, at most `limit` bytes of it (see [`MAX_REQUEST_BODY`]). The request has
-    /// no seat while it waits for a slow client.
+    /// Reads the whole body of the request, at most `limit` bytes (see [`MAX_REQUEST_BODY`]). The request gives its
+    /// seat back while it waits for a slow client.
     ///
     /// [`MAX_REQUEST_BODY`]: crate::MAX_REQUEST_BODY
     pub async fn read_body(&mut self, limit: usize) -> Result<Bytes, BodyError> {
@@ -51,40 +51,40 @@ impl Request {
         Ok(bytes)
     }
 
-    /// Returns a header's value, if it is text.
+    /// Returns the value of a header if it is text.
     pub fn header(&self, name: impl http::header::AsHeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 }
 
-/// A response's extension: the Status in its body, for filters of responses.
+/// A response extension: the Status in the body, for filters that process responses.
 #[derive(Clone, Debug)]
 pub struct AnsweredStatus(pub Arc<Status>);
 
-/// A part of the server that handles some requests: aggregated groups, built-in resources, custom resources, health.
-/// The first link, in order, that claims a request responds, perhaps with "not found".
+/// A handler for some requests: aggregated groups, built-in resources, custom resources, or health checks. The first
+/// handler that matches the path serves the request, possibly with "not found".
 pub trait Handler: Send + Sync {
-    /// Returns true if the link handles requests with this path.
+    /// Returns true if this handler serves requests with this path.
     fn matches(&self, info: &RequestInfo) -> bool;
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response>;
 
-    /// Returns the link's paths for the index at `/`.
+    /// Returns the handler's paths for the index at `/`.
     fn paths(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// A handler that may take a request before the links do, for example to forward it to another server, or to refuse it
-/// for now.
+/// An interceptor that may take a request before the handlers do, for example to proxy it to another server or to
+/// reject it temporarily.
 pub trait Interceptor: Send + Sync {
-    /// Returns true to take the request from the links.
+    /// Returns true to intercept the request.
     fn intercepts(&self, request: &Request) -> bool;
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response>;
 }
 
-/// A response's extension: it has an object or a list, and may be compressed. Logs, proxied responses and watches never
-/// are.
+/// A response extension: the body is an object or a list and may be compressed. Logs, proxied responses and watches are
+/// never compressed.
 #[derive(Clone, Copy, Debug)]
 pub struct Compressible;

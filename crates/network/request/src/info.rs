@@ -1,37 +1,37 @@
 //! `RequestInfo`: the parsed method, path and query of a request.
 //!
 //! The rules are those of Go's `RequestInfoFactory`. Authorization, flow control, audit and metrics all use this
-//! result, so a path must never be parsed in another way.
+//! result: a path must never be parsed in another way.
 
 use binnacle_meta::{FieldSelector, GroupResource, GroupVersion, GroupVersionResource, LabelSelector, Text};
 use http::Method;
 
 use crate::Query;
 
-/// The Kubernetes verb of a resource request, or the lower-case HTTP method of any other.
+/// The Kubernetes verb of a resource request, or the lower-case HTTP method of any other request.
 pub type Verb = Text;
 
 /// The parsed method, path and query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestInfo {
-    /// True when the path names a resource of the API.
+    /// True if the path names an API resource.
     pub is_resource_request: bool,
     /// The decoded path.
     pub path: Text,
-    /// `create`, `get`, `list`, `watch`, `update`, `patch`, `delete`, `deletecollection`, `proxy`; empty for a method
-    /// without meaning on resources; the lower-case HTTP method when this is no resource request.
+    /// `create`, `get`, `list`, `watch`, `update`, `patch`, `delete`, `deletecollection` or `proxy`; empty for a method
+    /// without meaning for resources; the lower-case HTTP method for non-resource requests.
     pub verb: Verb,
     /// `api` or `apis`; empty if the path is too short for a resource.
     pub api_prefix: Text,
     pub api_group: Text,
     pub api_version: Text,
     pub namespace: Text,
-    /// The plural in the path.
+    /// The plural name in the path.
     pub resource: Text,
     pub subresource: Text,
-    /// Empty if the request has none (in the path, or in a field selector on `metadata.name`).
+    /// The name in the path, or required by a field selector on `metadata.name`; empty if there is none.
     pub name: Text,
-    /// The path segments from the resource on: `[resource, name, subresource, ...]`.
+    /// The path segments, starting with the resource: `[resource, name, subresource, ...]`.
     pub parts: Vec<Text>,
     /// The unparsed selectors of list, watch and deletecollection, for authorizers.
     pub field_selector: Text,
@@ -43,17 +43,17 @@ pub struct RequestInfo {
 #[error("unable to determine kind and namespace from url, {url}")]
 pub struct InfoError {
     pub url: String,
-    /// The parts before the error.
+    /// The information that was parsed before the error.
     pub info: Box<RequestInfo>,
 }
 
-/// Verbs in the path, between version and resource; for `proxy`, the rest after the name is a path of its own.
+/// Verbs in the path, between version and resource. After `proxy`, everything behind the name is a path of its own.
 const SPECIAL_VERBS: [&str; 2] = ["proxy", "watch"];
 /// The segments after a namespace's name that are subresources of the namespace, not resources in it.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
 impl RequestInfo {
-    /// Parses a request. `path` is decoded (see [`decode_path`](crate::decode_path)); `url` is for errors.
+    /// Parses a request. `path` is decoded (see [`decode_path`](crate::decode_path)); `url` is used in errors.
     pub fn parse(method: &Method, path: &str, query: &Query, url: &str) -> Result<Self, InfoError> {
         let mut info = Self { path: path.into(), verb: lower(method), ..Self::default() };
         let trimmed = path.trim_matches('/');
@@ -117,7 +117,7 @@ impl RequestInfo {
         if info.name.is_empty() && info.verb == "delete" {
             info.verb = Text::new_static("deletecollection");
         }
-        // Watches by a verb in the path do not support selectors consistently, so they are ignored there.
+        // Watches with the verb in the path do not support selectors consistently, so selectors are ignored there.
         if !verb_in_path && matches!(info.verb.as_str(), "list" | "watch" | "deletecollection") {
             info.field_selector = query.get("fieldSelector").unwrap_or_default().into();
             info.label_selector = query.get("labelSelector").unwrap_or_default().into();
@@ -151,8 +151,8 @@ impl RequestInfo {
         }
     }
 
-    /// Returns true for requests that may stay open: watches, streams to nodes and pods, profiles, and the socket of the
-    /// live page.
+    /// Returns true for requests that may stay open: watches, streams to nodes and pods, profiles, and the socket of
+    /// the live page.
     pub fn is_long_running(&self) -> bool {
         if !self.is_resource_request {
             return self.path.starts_with("/debug/pprof/") || self.path == "/debug/live/socket";
@@ -180,7 +180,7 @@ fn lower(method: &Method) -> Text {
     }
 }
 
-/// Returns the name that a field selector requires. Invalid list options have none; the handler reports them.
+/// Returns the name that a field selector requires. Invalid list options yield none; the handler reports them.
 fn selected_name(query: &Query) -> Option<Text> {
     let fields = query.get("fieldSelector")?;
     let integers_parse =

@@ -1,5 +1,5 @@
-//! The times that the parts of a request's processing took. Code adds them to the record of its task, so that stores
-//! and webhooks need no reference to the request.
+//! The latencies of the parts of a request. Code adds them to the record of the current task, so that stores and
+//! webhooks need no reference to the request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,10 +12,10 @@ tokio::task_local! {
     static CURRENT: Arc<Record>;
 }
 
-/// A part of the processing of a request.
+/// A part of serving a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Converting a stored object to the requested form: a table, metadata only, another version.
+    /// Converting a stored object to the requested form: a table, metadata only, or another version.
     Transform,
     /// Waiting for the store.
     Storage,
@@ -24,7 +24,7 @@ pub enum Part {
     Write,
     MutatingWebhooks,
     ValidatingWebhooks,
-    /// Reading stored objects of a list.
+    /// Decoding the stored objects of a list.
     Decode,
     QueueWait,
     Authentication,
@@ -47,7 +47,7 @@ impl Part {
         Self::Impersonation,
     ];
 
-    /// Returns its name in annotations of audit events, after `apiserver.latency.k8s.io/`.
+    /// Returns the name in audit annotations, after `apiserver.latency.k8s.io/`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Transform => "transform-response-object",
@@ -64,13 +64,13 @@ impl Part {
         }
     }
 
-    /// Returns true for concurrent parts: the longest time counts, while the times of other parts add up.
+    /// Returns true for parts that run concurrently: their maximum counts, while the times of other parts are added.
     fn is_parallel(self) -> bool {
         matches!(self, Self::ValidatingWebhooks | Self::QueueWait | Self::Authorization)
     }
 }
 
-/// The times of one request, by part, in nanoseconds.
+/// The latencies of one request, by part, in nanoseconds.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies([AtomicU64; Part::ALL.len()]);
 
@@ -95,17 +95,17 @@ impl Latencies {
     }
 }
 
-/// Runs work for a request: times that are measured in the same task count for it.
+/// Runs work on behalf of a request: times measured in the same task are added to its record.
 pub async fn working_for<T>(record: &Arc<Record>, work: impl Future<Output = T>) -> T {
     CURRENT.scope(record.clone(), work).await
 }
 
-/// As [`working_for`], for a single step of a polled future.
+/// Like [`working_for`], for a single step of a polled future.
 pub fn stepping_for<T>(record: &Arc<Record>, step: impl FnOnce() -> T) -> T {
     CURRENT.sync_scope(record.clone(), step)
 }
 
-/// Measures a part of the work for the task's request, if there is one.
+/// Measures the latency of a part, for the task's request if there is one.
 pub async fn measured<T>(part: Part, work: impl Future<Output = T>) -> T {
     let began = Instant::now();
     let done = work.await;
@@ -113,7 +113,7 @@ pub async fn measured<T>(part: Part, work: impl Future<Output = T>) -> T {
     done
 }
 
-/// As [`measured`], for synchronous work.
+/// Like [`measured`], for synchronous work.
 pub fn measure<T>(part: Part, work: impl FnOnce() -> T) -> T {
     let began = Instant::now();
     let done = work();
@@ -121,9 +121,9 @@ pub fn measure<T>(part: Part, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Adds to the times of the task's request, if there is one.
+/// Adds a latency to the task's request, if there is one.
 pub fn took(part: Part, time: Duration) {
-    // The server's own loops have no request.
+    // The server's own controllers run without a request.
     let _ = CURRENT.try_with(|record| record.took(part, time));
 }
 

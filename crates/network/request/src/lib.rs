@@ -1,6 +1,6 @@
-//! The context of a request: its info, its user, its record, and the traits of the parts of the server that handle it.
+//! The context of a request: its info, user and record, and the traits of handlers.
 //!
-//! Independent of sockets and kinds. Filters complete a [`Request`] step by step; a [`Handler`] handles it.
+//! Independent of sockets and kinds. Filters complete a [`Request`] step by step; a [`Handler`] serves it.
 
 mod audit;
 mod body;

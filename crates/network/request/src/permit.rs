@@ -7,7 +7,7 @@ use binnacle_meta::Text;
 pub enum Decision {
     Allow(Text),
     Deny(Text),
-    /// The next authorizer decides; after the last one this denies.
+    /// Defers to the next authorizer; after the last one, the request is denied.
     NoOpinion(Text),
 }
 
@@ -45,27 +45,27 @@ pub struct Action {
     pub name: Text,
 }
 
-/// Proof that a request was allowed. A handler that takes one cannot be called for a request without authorization.
+/// Proof that a request was allowed. A handler that requires a permit cannot be called without authorization.
 ///
-/// Clippy restricts its creation to the call of the authorizers (see `clippy.toml`).
+/// Clippy restricts its construction to the call of the authorizers (see `clippy.toml`).
 #[derive(Clone, Debug)]
 pub struct Permit(Action);
 
 impl Permit {
-    /// Makes a permit for an action, if the decision allows it.
+    /// Returns a permit for an action if the decision allows it.
     pub fn from_decision(decision: &Decision, action: Action) -> Option<Self> {
         decision.is_allow().then_some(Self(action))
     }
 
-    /// Returns a permit to create objects, if the request was allowed to.
+    /// Returns a permit to create objects if the request was allowed to.
     pub fn for_create(&self) -> Option<CreatePermit> {
         let Action { verb, subresource, .. } = &self.0;
         (verb == "create" && subresource.is_empty()).then(|| CreatePermit(Grant::To(self.0.clone())))
     }
 }
 
-/// Proof that objects of a resource may be created, in a namespace and perhaps with one name only. Every create needs
-/// one: a permit to update or patch is not enough.
+/// Proof that objects of a resource may be created, in one namespace and possibly with one name only. Every create
+/// requires it: a permit to update or patch is not sufficient.
 #[derive(Clone, Debug)]
 pub struct CreatePermit(Grant);
 
@@ -76,12 +76,13 @@ enum Grant {
 }
 
 impl CreatePermit {
-    /// Returns the server's own permit to create the standard objects of clusters. It must never be used for a caller.
+    /// Returns the server's own permit to create the bootstrap objects of a cluster. It must never be used on behalf of
+    /// a caller.
     pub fn system() -> Self {
         Self(Grant::Server)
     }
 
-    /// Returns true if the permit includes the object. The empty name is one that is not yet known.
+    /// Returns true if the permit covers the object. The empty name stands for a name that is not known yet.
     pub fn covers(&self, group: &str, resource: &str, namespace: &str, name: &str) -> bool {
         match &self.0 {
             Grant::Server => true,

@@ -1,15 +1,15 @@
-//! Bytes in several pieces. Lists and events of watches are made of pieces that all readers share; they are not copied
-//! until TLS encrypts them.
+//! Bytes in several pieces. Lists and watch events consist of pieces that all readers share; they are not copied before
+//! TLS encrypts them.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
 use bytes::{Buf, Bytes};
 
-/// The ordered pieces of a body's frame. The common single piece needs no allocation.
+/// The ordered pieces of a body frame. The common case of a single piece does not allocate.
 #[derive(Clone, Debug, Default)]
 pub struct Pieces {
-    /// Empty only if all are.
+    /// Empty only if all pieces are.
     first: Bytes,
     /// None of these is empty.
     rest: VecDeque<Bytes>,
@@ -35,7 +35,7 @@ impl Pieces {
         self.first.is_empty()
     }
 
-    /// Returns the pieces, without empty ones.
+    /// Iterates over the pieces, skipping empty ones.
     pub fn iter(&self) -> impl Iterator<Item = &Bytes> {
         std::iter::once(&self.first).chain(&self.rest).filter(|piece| !piece.is_empty())
     }
@@ -51,7 +51,7 @@ impl Pieces {
         while left >= self.first.len() {
             left -= self.first.len();
             taken.push(std::mem::take(&mut self.first));
-            // There is another piece, as `count` is less than the total length.
+            // There is another piece, because `count` is less than the total length.
             self.first = self.rest.pop_front().unwrap_or_default();
             self.behind -= self.first.len();
         }
@@ -59,13 +59,13 @@ impl Pieces {
         taken
     }
 
-    /// Returns one piece, which is a copy if there are several.
+    /// Returns the bytes as one piece, copying if there are several.
     pub fn into_bytes(mut self) -> Bytes {
         if self.rest.is_empty() { self.first } else { self.copy_to_bytes(self.len()) }
     }
 }
 
-/// Equal if the bytes are, regardless of the pieces.
+/// Equal if the bytes are equal, regardless of the piece boundaries.
 impl PartialEq for Pieces {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().flatten().eq(other.iter().flatten())

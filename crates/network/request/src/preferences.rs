@@ -1,11 +1,11 @@
-//! The client's preferences for the form of failures.
+//! The client's preferences for error responses.
 
 use http::header::{ACCEPT, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
 
 use crate::{Query, Request};
 
-/// The parts of a request that determine the form of a failure, cheap to keep until there is one.
+/// The parts of a request that determine the encoding of an error response. Cheap to keep until an error occurs.
 #[derive(Clone, Debug, Default)]
 pub struct Preferences {
     pub accept: Option<HeaderValue>,
@@ -23,7 +23,7 @@ impl Preferences {
     }
 }
 
-/// Returns true for `?pretty=`, or for a browser or a similar client.
+/// Returns true for `?pretty=`, and for browsers and similar clients.
 pub fn pretty(headers: &HeaderMap, query: &Query) -> bool {
     if let Some(value) = query.get("pretty").filter(|value| !value.is_empty()) {
         return matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True");

@@ -1,4 +1,4 @@
-//! The decoded query string: pairs in order, as parsed by Go's `url.ParseQuery`.
+//! The decoded query string: ordered pairs, parsed like Go's `url.ParseQuery`.
 
 use binnacle_meta::Text;
 
@@ -12,7 +12,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Parses the part of the URL after `?`. Malformed pairs (a bad escape, a semicolon) are skipped.
+    /// Parses the part of a URL after `?`. Malformed pairs (a bad escape, a semicolon) are skipped.
     pub fn parse(raw: &str) -> Self {
         if raw.is_empty() || raw.bytes().filter(|byte| *byte == b'&').count() >= MAX_PAIRS {
             return Self::default();
@@ -42,8 +42,8 @@ impl Query {
         self.get(key).is_some()
     }
 
-    /// Returns a boolean parameter as in kube-apiserver: absent, `0` and `false` (in any case) are false, other values,
-    /// including the empty one, are true.
+    /// Returns a boolean parameter as kube-apiserver does: absent, `0` and `false` (ignoring case) are false; other
+    /// values, including the empty one, are true.
     pub fn flag(&self, key: &str) -> bool {
         self.get(key).is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
@@ -57,12 +57,12 @@ impl Query {
     }
 }
 
-/// Decodes the percent escapes of a path; `None` if one is invalid.
+/// Decodes the percent escapes of a path. Returns `None` if one is invalid.
 pub fn decode_path(raw: &str) -> Option<Text> {
     unescape(raw, false)
 }
 
-/// Decodes percent escapes (and `+` in queries). The result is never longer than the input. Bytes that are not UTF-8
+/// Decodes percent escapes, and `+` in queries. The result is never longer than the input. Bytes that are not UTF-8
 /// become U+FFFD, which no name in the API may contain.
 fn unescape(raw: &str, plus_is_space: bool) -> Option<Text> {
     if !raw.bytes().any(|byte| byte == b'%' || (plus_is_space && byte == b'+')) {

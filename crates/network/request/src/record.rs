@@ -1,4 +1,4 @@
-//! The record of a request, for metrics, the access log, audit and traces after its end.
+//! The record of a request, for metrics, the access log, audit and traces after it has ended.
 
 use std::any::Any;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use crate::latency::{Latencies, Part};
 use crate::trace::Trace;
 use crate::{AuditContext, AuditLevel, Decision, RequestInfo, RequestSeat, User};
 
-/// The data about one request, shared by the filters, the handler and the response body; when the last of them drops
+/// The data about one request, shared by the filters, the handler and the response body. When the last of them drops
 /// it, the request has ended and the sink is called.
 pub struct Record {
     audit_id: Text,
@@ -29,49 +29,49 @@ pub struct Record {
     facts: Mutex<Facts>,
     /// Empty if the request is not audited.
     audit: OnceLock<AuditContext>,
-    /// Empty without tracing.
+    /// Empty if tracing is disabled.
     trace: OnceLock<Arc<Trace>>,
-    /// Empty until the request has a seat, and for those that need none.
+    /// Empty until the request gets a seat, and for requests that need none.
     seat: OnceLock<Arc<dyn RequestSeat>>,
     sink: Option<Arc<dyn RecordSink>>,
-    /// A value that lives as long as the request, and is dropped after the call of the sink.
+    /// A value that is kept until the request has ended, and dropped after the sink is called.
     held: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-/// The data that is added during the request.
+/// The data that is added while the request is served.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     pub info: Option<Arc<RequestInfo>>,
     pub user: Option<Arc<User>>,
-    /// The caller that asked to be that user.
+    /// The caller that impersonates the user.
     pub impersonator: Option<Arc<User>>,
-    /// Where the request belongs, if that was asked.
+    /// The flow of the request, if it was classified.
     pub flow: Option<Arc<FlowNames>>,
     pub decision: Option<Decision>,
-    /// Zero until the response has begun.
+    /// Zero until the response has started.
     pub status: u16,
-    /// True once the handler has found that the path's resource is served. Only then are the names in the path labels
-    /// of metrics: clients must not be able to make new ones.
+    /// True once the handler has found that the resource in the path is served. Only then may names in the path become
+    /// metric labels: clients must not be able to create new label values.
     pub served: bool,
-    /// True if the path's resource is a built-in one, whose routes decide on the labels of metrics. For all custom
-    /// resources there is one handler, and the request decides.
+    /// True if the resource in the path is built in, so that its route determines metric labels. All custom resources
+    /// share one handler, and the request determines the labels.
     pub routed: bool,
     /// The verb label of metrics, which is more specific than the method (`LIST`, `WATCH`, `APPLY`, `CONNECT`).
     pub metric_verb: &'static str,
     /// The `dry_run` label of metrics: empty, `All` or `invalid`.
     pub dry_run: &'static str,
-    /// Set if the requested version is deprecated: the release that removes it, or empty if that is unknown.
+    /// Set if the requested version is deprecated: the release that removes it, or empty if unknown.
     pub deprecated: Option<Text>,
-    /// Set if the server gave up on the request: the part that did, as in metrics.
+    /// Set if the server aborted the request: the component that did, as in metrics.
     pub given_up_by: Option<&'static str>,
     pub user_agent: Option<HeaderValue>,
     pub accept: Option<HeaderValue>,
     pub peer: Option<SocketAddr>,
-    /// Texts for `Warning` headers from before the handler.
+    /// Texts for `Warning` headers that were added before the handler.
     pub warnings: Vec<Text>,
 }
 
-/// The priority level and flow schema of requests.
+/// The priority level and flow schema of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlowNames {
     pub schema: Text,
@@ -80,13 +80,13 @@ pub struct FlowNames {
     pub level_uid: Text,
 }
 
-/// Receives the records of ended requests.
+/// Receives the records of requests that have ended.
 pub trait RecordSink: Send + Sync {
     fn finished(&self, record: &Record, facts: &Facts);
 }
 
 impl Describe for Record {
-    /// Returns the method, path, user and audit ID, for the log.
+    /// Returns the method, path, user and audit ID, for logs.
     fn describe(&self) -> String {
         let facts = self.facts.lock();
         let user = facts.user.as_ref().map_or("nobody yet", |user| user.name.as_str());
@@ -95,7 +95,7 @@ impl Describe for Record {
 }
 
 impl Record {
-    /// Opens the record of a request, with the client's audit ID, if it sent one.
+    /// Creates the record of a request, with the client's audit ID if it sent one.
     pub fn open(method: Method, uri: Text, audit_id: Option<Text>, sink: Option<Arc<dyn RecordSink>>) -> Arc<Self> {
         let audit_id = audit_id.filter(|id| !id.is_empty()).unwrap_or_else(|| {
             let mut buffer = uuid::Uuid::encode_buffer();
@@ -119,7 +119,7 @@ impl Record {
         })
     }
 
-    /// Keeps a value until the end of the request, such as its place among those in flight.
+    /// Keeps a value until the end of the request, such as its place among the requests in flight.
     pub fn hold(&self, guard: impl Any + Send) {
         let mut held = self.held.lock();
         let before = held.take();
@@ -139,12 +139,12 @@ impl Record {
         &self.uri
     }
 
-    /// Returns the wall clock time at the beginning.
+    /// Returns the wall-clock time at which the request was received.
     pub fn received(&self) -> SystemTime {
         self.received
     }
 
-    /// Returns the time at the beginning, for durations.
+    /// Returns the instant at which the request was received, for durations.
     pub fn started(&self) -> Instant {
         self.started
     }
@@ -165,27 +165,27 @@ impl Record {
         self.request_bytes.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Adds to the time of a part.
+    /// Adds to the latency of a part.
     pub fn took(&self, part: Part, time: Duration) {
         self.latencies.add(part, time);
     }
 
-    /// Returns the time of a part so far.
+    /// Returns the latency of a part so far.
     pub fn latency(&self, part: Part) -> Duration {
         self.latencies.of(part)
     }
 
-    /// Returns the parts with a time above zero.
+    /// Returns the parts with a latency above zero.
     pub fn latencies(&self) -> impl Iterator<Item = (Part, Duration)> {
         self.latencies.all()
     }
 
-    /// Starts the notes for audit events.
+    /// Creates the audit context, unless it exists.
     pub fn begin_audit(&self) -> &AuditContext {
         self.audit.get_or_init(AuditContext::default)
     }
 
-    /// Returns the notes for audit events, unless this request is not audited.
+    /// Returns the audit context, unless the request is not audited.
     pub fn audit(&self) -> Option<&AuditContext> {
         self.audit.get().filter(|notes| notes.level() != Some(AuditLevel::None))
     }
@@ -207,7 +207,7 @@ impl Record {
         self.trace.get()
     }
 
-    /// Sets the seat of the request.
+    /// Sets the seat of the request, unless it has one.
     pub fn seat_with(&self, seat: Arc<dyn RequestSeat>) {
         let _ = self.seat.set(seat);
     }
@@ -217,7 +217,7 @@ impl Record {
         self.seat.get()
     }
 
-    /// Adds data to the record.
+    /// Updates the facts of the record.
     pub fn note(&self, with: impl FnOnce(&mut Facts)) {
         with(&mut self.facts.lock());
     }

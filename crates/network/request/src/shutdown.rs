@@ -1,14 +1,14 @@
-//! The shutdown signal, for long-running work.
+//! The shutdown signal for long-running work.
 
 use std::future::Future;
 
 use tokio::sync::watch;
 
-/// Ends all watches and streams when the server stops.
+/// Triggers the shutdown signal, which ends all watches and streams.
 #[derive(Clone)]
 pub struct ShutdownTrigger(watch::Sender<bool>);
 
-/// The receiver of the signal; cheap to clone.
+/// Receives the shutdown signal. Cheap to clone.
 #[derive(Clone)]
 pub struct Shutdown(watch::Receiver<bool>);
 
@@ -18,14 +18,14 @@ impl ShutdownTrigger {
         (Self(sender), Shutdown(receiver))
     }
 
-    /// Begins the shutdown, which cannot be undone.
+    /// Starts the shutdown, which cannot be undone.
     pub fn fire(&self) {
         self.0.send_replace(true);
     }
 }
 
 impl Shutdown {
-    /// Returns a signal that never fires, for requests outside of a running server (tests, the server's own loops).
+    /// Returns a signal that never fires, for requests outside a running server (tests, the server's own controllers).
     pub fn never() -> Self {
         let (sender, receiver) = watch::channel(false);
         drop(sender);
@@ -33,12 +33,12 @@ impl Shutdown {
     }
 
     pub fn is_fired(&self) -> bool {
-        // The value changes once, and no copy of the receiver takes note of that. Watches ask with each event, so nothing is
-        // locked while the trigger exists.
+        // The value changes once, and no clone of the receiver marks it as seen. Watches check it for each event, so
+        // this takes no lock while the trigger exists.
         self.0.has_changed().unwrap_or_else(|_| *self.0.borrow())
     }
 
-    /// Resolves when the server stops; never, if the trigger was dropped without firing.
+    /// Resolves when the server shuts down; never resolves if the trigger was dropped without firing.
     pub fn fired(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut receiver = self.0.clone();
         async move {

@@ -1,6 +1,6 @@
-//! The trace of a request: its spans, and its context for other servers (W3C Trace Context).
+//! The trace of a request: its spans, and the context that is propagated to other servers (W3C Trace Context).
 //!
-//! Requests have traces only if tracing is configured. Code finds the trace of its task like the record.
+//! Requests have traces only if tracing is configured. Code finds the trace of the current task like its record.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use parking_lot::Mutex;
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
-/// The most spans of one request.
+/// The maximum number of spans of one request.
 const MAX_SPANS: usize = 1000;
 
-/// The trace context that one server sends to another.
+/// The trace context that is propagated between servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpanContext {
     pub trace: [u8; 16],
@@ -81,7 +81,7 @@ fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// A span: an operation, with its start and end.
+/// A span: an operation with its start and end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     pub trace: [u8; 16],
@@ -92,9 +92,9 @@ pub struct Span {
     pub began: SystemTime,
     pub ended: SystemTime,
     pub attributes: Vec<(&'static str, Attribute)>,
-    /// The trace of the caller, if that is not the one of this span.
+    /// The caller's trace context, if this span belongs to another trace.
     pub link: Option<SpanContext>,
-    /// The error; empty if only the failure is known.
+    /// The error message; empty if only the failure is known.
     pub error: Option<String>,
 }
 
@@ -130,7 +130,7 @@ impl From<i64> for Attribute {
     }
 }
 
-/// Receives ended spans. It never waits: spans without room are dropped.
+/// Receives spans that have ended. It must not block: spans that do not fit are dropped.
 pub trait SpanSink: Send + Sync {
     fn take(&self, spans: Vec<Span>);
 }
@@ -144,13 +144,13 @@ pub struct Trace {
 }
 
 struct SpanTree {
-    /// The span that is the parent of new ones.
+    /// The parent of new spans.
     innermost: [u8; 8],
     spans: Vec<Span>,
 }
 
 impl Trace {
-    /// Makes a trace whose spans go to `sink` when it is dropped; `innermost` is the parent of the first one.
+    /// Creates a trace whose spans are sent to `sink`. The span in `context` is the parent of the first one.
     pub fn new(context: SpanContext, sink: Arc<dyn SpanSink>) -> Arc<Self> {
         let tree = Mutex::new(SpanTree { innermost: context.span, spans: Vec::new() });
         Arc::new(Self { context: context.trace, sampled: context.sampled, sink, tree })
@@ -164,13 +164,13 @@ impl Trace {
         self.context
     }
 
-    /// Returns the context for calls of other servers now.
+    /// Returns the context for outgoing requests.
     pub fn outgoing(&self) -> SpanContext {
         SpanContext { trace: self.context, span: self.tree.lock().innermost, sampled: self.sampled }
     }
 
-    /// Starts a span that is the parent of all later ones, until [`Trace::end_all`]. The id is zero if spans are not
-    /// recorded.
+    /// Starts a span that becomes the parent of all later ones, until [`Trace::end_all`]. The ID is zero if spans are
+    /// not recorded.
     pub fn enter(&self, name: impl Into<Cow<'static, str>>, kind: SpanKind, began: SystemTime) -> [u8; 8] {
         let mut tree = self.tree.lock();
         if !self.sampled || tree.spans.len() >= MAX_SPANS {
@@ -183,21 +183,21 @@ impl Trace {
         id
     }
 
-    /// Changes a started span.
+    /// Updates a started span.
     pub fn change(&self, id: [u8; 8], change: impl FnOnce(&mut Span)) {
         if let Some(span) = self.tree.lock().spans.iter_mut().find(|span| span.id == id) {
             change(span);
         }
     }
 
-    /// Changes the server's span, if it is recorded.
+    /// Updates the server span, if it is recorded.
     pub fn change_server(&self, change: impl FnOnce(&mut Span)) {
         if let Some(span) = self.tree.lock().spans.iter_mut().find(|span| span.kind == SpanKind::Server) {
             change(span);
         }
     }
 
-    /// Ends the started spans, and sends all spans to the sink.
+    /// Ends the started spans and sends all spans to the sink.
     pub fn end_all(&self) {
         let now = SystemTime::now();
         let mut spans = std::mem::take(&mut self.tree.lock().spans);
@@ -223,14 +223,14 @@ impl Trace {
     }
 }
 
-/// A span that ends when it is dropped.
+/// A span that ends when dropped.
 pub struct OpenSpan {
     trace: Arc<Trace>,
-    /// `None` if spans are not recorded; other servers still get the context.
+    /// `None` if spans are not recorded; the context is still propagated.
     span: Option<Span>,
 }
 
-/// The place of a new span in a trace: below a certain span, whatever is innermost by then.
+/// A fixed parent for new spans, regardless of the innermost span.
 pub struct SpanParent {
     trace: Arc<Trace>,
     span: [u8; 8],
@@ -244,7 +244,7 @@ impl SpanParent {
         Some(Self { trace, span })
     }
 
-    /// Starts a span below this one.
+    /// Starts a child span.
     pub fn begin(&self, name: impl Into<Cow<'static, str>>, kind: SpanKind) -> OpenSpan {
         let trace = self.trace.clone();
         let span = trace.sampled.then(|| trace.span(name.into(), kind, SystemTime::now(), self.span));
@@ -252,7 +252,7 @@ impl SpanParent {
     }
 }
 
-/// Starts a span of the task's request, if it has a trace.
+/// Starts a span in the task's request, if it has a trace.
 pub fn begin(name: impl FnOnce() -> Cow<'static, str>, kind: SpanKind) -> Option<OpenSpan> {
     let trace = crate::latency::current_trace()?;
     let span = trace.sampled.then(|| {
@@ -263,7 +263,7 @@ pub fn begin(name: impl FnOnce() -> Cow<'static, str>, kind: SpanKind) -> Option
 }
 
 impl OpenSpan {
-    /// Returns the context for the server called in this span.
+    /// Returns the context for a server that is called in this span.
     pub fn context(&self) -> SpanContext {
         match &self.span {
             Some(span) => SpanContext { trace: span.trace, span: span.id, sampled: true },
@@ -271,7 +271,7 @@ impl OpenSpan {
         }
     }
 
-    /// Returns the place of spans below this one.
+    /// Returns this span as the parent of others.
     pub fn as_parent(&self) -> SpanParent {
         SpanParent { trace: self.trace.clone(), span: self.context().span }
     }
@@ -309,7 +309,7 @@ impl Drop for OpenSpan {
     }
 }
 
-/// Starts the span of a request to another server, as Go's instrumented transports do, and adds its context to the
+/// Starts the span of an outgoing HTTP request, as Go's instrumented transports do, and adds its context to the
 /// headers.
 pub fn begin_request(method: &http::Method, url: impl FnOnce() -> String, headers: &mut HeaderMap) -> Option<OpenSpan> {
     let mut span = begin(|| Cow::Owned(format!("HTTP {method}")), SpanKind::Client)?;

@@ -1,4 +1,4 @@
-//! The client's connection as a byte stream, after a 101 response has ended HTTP on it.
+//! The client's connection as a byte stream, after a 101 response.
 
 use std::future::Future;
 use std::io;
@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::BoxFuture;
 
-/// A stream of bytes in both directions.
+/// A bidirectional stream of bytes.
 pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> ByteStream for T {}
@@ -21,8 +21,8 @@ impl Upgrade {
         Self(Box::pin(connection))
     }
 
-    /// Resolves when the head of the response has been written, so that must be returned first; an error if the
-    /// response was not 101 or the client has disconnected.
+    /// Resolves once the response head has been written, so the response must be returned first. Fails if the response
+    /// was not 101 or the client has disconnected.
     pub async fn connection(self) -> io::Result<Box<dyn ByteStream>> {
         self.0.await
     }

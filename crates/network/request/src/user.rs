@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use binnacle_meta::Text;
 
-/// An authenticated (or anonymous) caller.
+/// An authenticated or anonymous user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
     pub name: Text,
@@ -14,15 +14,15 @@ pub struct User {
 }
 
 impl User {
-    /// The name of a caller without credentials.
+    /// The name of users without credentials.
     pub const ANONYMOUS: &str = "system:anonymous";
-    /// The group of callers without credentials.
+    /// The group of users without credentials.
     pub const UNAUTHENTICATED: &str = "system:unauthenticated";
-    /// The group of all callers with accepted credentials.
+    /// The group of all users with accepted credentials.
     pub const AUTHENTICATED: &str = "system:authenticated";
-    /// The group that may do everything, without any authorizer.
+    /// The group that bypasses all authorizers.
     pub const MASTERS: &str = "system:masters";
-    /// The user of the server's own loops.
+    /// The user of the server's own controllers.
     pub const APISERVER: &str = "system:apiserver";
 
     pub fn new(name: impl Into<Text>, groups: &[&str]) -> Self {

@@ -1,5 +1,5 @@
-//! Waits during which a request gives its seat back: for the rest of its body, for a cache, or for another server. Such a
-//! request needs no processor, and must not keep those waiting that do.
+//! Waits during which a request gives its seat back: for the rest of its body, for a cache, or for another server. A
+//! waiting request needs no processor and must not delay requests that do.
 
 use std::any::Any;
 use std::future::poll_fn;
@@ -12,39 +12,39 @@ use binnacle_meta::Status;
 
 use crate::{BoxFuture, RequestInfo, latency};
 
-/// The seat of a request among those that are served at a time.
+/// The seat of a request among the requests that execute concurrently.
 pub trait RequestSeat: Send + Sync {
     /// Gives the seat back until [`RequestSeat::resume`]. Returns a value to hold during the wait, or `None` if the
     /// request keeps its seat.
     ///
     /// # Errors
-    /// [`WaitError::Crowded`] if too many requests of the caller wait already.
+    /// [`WaitError::Crowded`] if too many requests of the caller are already waiting.
     fn pause(&self) -> Result<Option<Box<dyn Any + Send>>, WaitError>;
 
     /// Waits for a seat again.
     ///
     /// # Errors
-    /// [`WaitError::Refused`] if there is none in time.
+    /// [`WaitError::Refused`] if no seat becomes available in time.
     fn resume(&self) -> BoxFuture<'_, Result<(), WaitError>>;
 
     /// Gives the seat back for good.
     fn give_back(&self);
 
-    /// Gives the seat back for good if the request is still being served after a while.
+    /// Gives the seat back for good if the request is still being served after some time.
     ///
     /// # Errors
-    /// [`WaitError::Crowded`] if too many requests of the caller are served without a seat already.
+    /// [`WaitError::Crowded`] if too many requests of the caller are already served without a seat.
     fn give_back_later(self: Arc<Self>) -> Result<(), WaitError>;
 }
 
-/// The reason why a request cannot wait. The client should try again.
+/// The reason why a request cannot wait. The client should retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WaitError {
     #[error("too many requests of this user are waiting; please try again later")]
     Crowded,
     #[error("Too many requests, please try again later.")]
     Refused {
-        /// Seconds.
+        /// In seconds.
         retry_after: u32,
     },
 }
@@ -59,31 +59,31 @@ impl From<WaitError> for Status {
     }
 }
 
-/// The length of a wait from which the seat is given back: most waits are shorter, and another queue would take longer.
+/// Shorter waits keep the seat: most waits are short, and queuing again would take longer.
 const BRIEF: Duration = Duration::from_millis(20);
 
-/// Waits for something other than a processor. The request has its seat again when this returns a value.
+/// Waits for something other than a processor. When this returns a value, the request has its seat again.
 ///
 /// # Errors
-/// The request cannot wait, or cannot go on.
+/// Fails if the request cannot wait, or cannot get its seat back.
 pub async fn waiting<T>(work: impl Future<Output = T>) -> Result<T, WaitError> {
     wait(work, |_| true).await
 }
 
-/// As [`waiting`], for a request that has nothing left to do after a failure but to report it: that needs no seat.
+/// Like [`waiting`], for a request that only reports a failure after it: that needs no seat.
 ///
 /// # Errors
-/// As [`waiting`].
+/// Same as [`waiting`].
 pub async fn waiting_unless_failed<T, E>(work: impl Future<Output = Result<T, E>>) -> Result<Result<T, E>, WaitError> {
     wait(work, Result::is_ok).await
 }
 
 /// Notes that another server serves the request from now on. A watch gives its seat back at once, as in kube-apiserver.
-/// Other requests give it back if they take long: bodies that arrive or leave slowly would keep it from requests that need
-/// it. A request that was passed on cannot be refused any more, and therefore never waits for a seat again.
+/// Other requests give it back if they take long, so that slow bodies do not occupy it. A proxied request can no longer
+/// be rejected, and therefore never waits for a seat again.
 ///
 /// # Errors
-/// The request must not be passed on: too many of the caller's are with other servers for long.
+/// Fails if the request must not be proxied because too many requests of the caller are with other servers.
 pub fn served_remotely(info: &RequestInfo) -> Result<(), WaitError> {
     match latency::current_seat() {
         Some(seat) if info.is_long_running() => seat.give_back(),
@@ -122,7 +122,7 @@ mod tests {
     use crate::latency::working_for;
     use crate::{Query, Record};
 
-    /// A seat that notes what is done with it.
+    /// A seat that records the calls.
     #[derive(Default)]
     struct RecordingSeat {
         calls: Arc<Mutex<Vec<&'static str>>>,
@@ -158,7 +158,7 @@ mod tests {
         }
     }
 
-    /// Waits in a request, and returns the outcome and the calls.
+    /// Waits on behalf of a request. Returns the outcome and the calls.
     async fn waited<E>(
         seat: RecordingSeat,
         work: impl Future<Output = Result<u8, E>>,

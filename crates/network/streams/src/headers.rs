@@ -1,4 +1,4 @@
-//! Headers of a single connection, and of requests that another server gets.
+//! Hop-by-hop headers, and the headers of forwarded requests.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ use http::{HeaderMap, Uri};
 const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The headers of a single connection (RFC 9110, 7.6.1), which are not forwarded.
+/// The hop-by-hop headers (RFC 9110, 7.6.1), which are not forwarded.
 const HOP_BY_HOP: [HeaderName; 9] = [
     CONNECTION,
     HeaderName::from_static("proxy-connection"),
@@ -24,19 +24,19 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     UPGRADE,
 ];
 
-/// Returns true if a request asks for its connection to be upgraded.
+/// Returns true if a request asks for an upgrade.
 pub fn is_upgrade(headers: &HeaderMap) -> bool {
     headers.get_all(CONNECTION).iter().any(|value| contains(value, "upgrade"))
 }
 
-/// Returns true if a request asks for a WebSocket.
+/// Returns true if a request is a WebSocket handshake.
 pub fn is_websocket(headers: &HeaderMap) -> bool {
     headers.get(UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket")) && is_upgrade(headers)
 }
 
-/// Removes the headers that `Connection` names, and its own entries but `Upgrade`. This comes before the server adds
-/// headers of its own, which a client could name as well. Upgrades to another HTTP are not asked for: requests on it
-/// would have no identity but the one that the client gives them.
+/// Removes the headers that `Connection` names, and its options except `Upgrade`. This must precede the addition of the
+/// server's own headers, which a client could name as well. Upgrades to another version of HTTP are not offered to
+/// other servers: requests on such a connection would carry only the identity that the client gives them.
 pub fn strip_connection_headers(headers: &mut HeaderMap) {
     let named = connection_options(headers);
     let is_upgrade = is_upgrade(headers) && !requests_http(headers);
@@ -49,7 +49,7 @@ pub fn strip_connection_headers(headers: &mut HeaderMap) {
     }
 }
 
-/// Returns true if one of the protocols of an upgrade is HTTP, or TLS in front of it.
+/// Returns true if one of the protocols of an upgrade is HTTP or TLS.
 fn requests_http(headers: &HeaderMap) -> bool {
     let is_http = |protocol: &[u8]| {
         let name = protocol.trim_ascii().split(|byte| *byte == b'/').next().unwrap_or_default().to_ascii_lowercase();
@@ -58,22 +58,22 @@ fn requests_http(headers: &HeaderMap) -> bool {
     headers.get_all(UPGRADE).iter().any(|value| value.as_bytes().split(|byte| *byte == b',').any(is_http))
 }
 
-/// Returns true if an answer switches to SPDY.
+/// Returns true if a response switches to SPDY.
 pub(crate) fn upgrades_to_spdy(headers: &HeaderMap) -> bool {
     let has = |name, token| headers.get(name).is_some_and(|value| contains(value, token));
     has(CONNECTION, "upgrade") && has(UPGRADE, "spdy/3.1")
 }
 
-/// Returns the headers of a request for an upgrade, with those of the connection.
+/// Returns the headers for forwarding an upgrade, including the hop-by-hop ones.
 pub(crate) fn upgrade_headers(request: &Request) -> HeaderMap {
     let mut headers = request.headers.clone();
     complete_headers(&mut headers, &request.uri, request.connection.peer);
     headers
 }
 
-/// Removes the headers of the connection between the two servers.
+/// Removes the hop-by-hop headers.
 pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
-    // The encoding delimits the body; Content-Length beside it is ignored (RFC 9112, 6.3).
+    // The transfer encoding delimits the body; a Content-Length beside it is ignored (RFC 9112, 6.3).
     if headers.contains_key(TRANSFER_ENCODING) {
         headers.remove(CONTENT_LENGTH);
     }
@@ -88,7 +88,7 @@ fn connection_options(headers: &HeaderMap) -> Vec<HeaderName> {
     names.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()).collect()
 }
 
-/// Adds Host, which HTTP/2 has in the URI, and the client's address.
+/// Adds Host, which HTTP/2 carries in the URI, and appends the client's address to X-Forwarded-For.
 pub fn complete_headers(headers: &mut HeaderMap, uri: &Uri, peer: Option<SocketAddr>) {
     if !headers.contains_key(HOST)
         && let Some(authority) = uri.authority()
@@ -96,7 +96,7 @@ pub fn complete_headers(headers: &mut HeaderMap, uri: &Uri, peer: Option<SocketA
     {
         headers.insert(HOST, host);
     }
-    // One agent, as Go's client sends it.
+    // Only one user agent, like Go's client.
     match headers.remove(USER_AGENT) {
         Some(agent) if !agent.is_empty() => drop(headers.insert(USER_AGENT, agent)),
         _ => {}

@@ -1,8 +1,8 @@
-//! Streams over upgraded connections between clients and other servers, which are mostly kubelets.
+//! Streams over upgraded connections between clients and other servers, mostly kubelets.
 //!
-//! [`pass_through`] forwards an upgraded connection unchanged; [`translate`] and [`tunnel`] turn a client's WebSocket into
-//! the [SPDY](spdy) that kubelets speak, and [`as_messages`] and [`as_events`] send a body on a WebSocket, [`push`] texts.
-//! All of them have backpressure: they read no faster than the receiver does.
+//! [`pass_through`] forwards an upgraded connection unchanged. [`translate`] and [`tunnel`] turn a client's WebSocket
+//! into the [SPDY](spdy) connection that kubelets expect. [`as_messages`] and [`as_events`] send a body on a WebSocket,
+//! and [`push`] sends texts. All of them propagate back-pressure to the sender.
 //!
 //! ```
 //! use binnacle_streams::spdy::{Frame, Reader, Writer};
@@ -16,7 +16,7 @@
 //! # }
 //! ```
 //!
-//! Independent of resources, and of what is streamed.
+//! Independent of resources and of the streamed contents.
 
 mod headers;
 mod messages;

@@ -1,4 +1,4 @@
-//! Bodies as messages of a WebSocket, for browsers, which cannot read a response as it arrives.
+//! Sends bodies as WebSocket messages, for browsers, which cannot read a response while it arrives.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -16,18 +16,18 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use crate::upgrade::take_over;
 use crate::websocket::{self, Content, Incoming, Outgoing};
 
-/// The protocols that send bytes as they are; a client may name none.
+/// The protocols that send bytes unchanged. A client may offer none.
 const BINARY: [&str; 2] = ["", "binary.k8s.io"];
 const BASE64: &str = "base64.binary.k8s.io";
-/// The largest message, in bytes.
+/// The maximum size of a message, in bytes.
 const MAX_PIECE: usize = 2048;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// The largest message of a client that has nothing to say, in bytes.
+/// The maximum size of a message from a client that is not expected to send any, in bytes.
 const MAX_CLIENT_MESSAGE: usize = 4096;
 /// The time limit for sending one pushed message.
 const SEND_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Answers a request for a WebSocket, and sends the body on it. The client's messages are ignored.
+/// Accepts a WebSocket and sends the body on it. The client's messages are ignored.
 pub fn as_messages(request: Request, body: Body) -> Result<Response, Status> {
     let accepted = websocket::choose(&request.headers, &[BINARY[0], BINARY[1], BASE64])
         .and_then(|protocol| websocket::accept(&request, protocol).map(|response| (response, protocol == BASE64)));
@@ -38,8 +38,8 @@ pub fn as_messages(request: Request, body: Body) -> Result<Response, Status> {
     }
 }
 
-/// As [`as_messages`] for a body of events: each frame is one message, as text or binary. The client may offer one
-/// protocol, of any name.
+/// Like [`as_messages`], for a body of events: each frame is one text or binary message. The client may offer one
+/// protocol with any name.
 pub fn as_events(request: Request, body: Body, text: bool) -> Result<Response, Status> {
     match websocket::accept_page(&request) {
         Ok(response) => send(request, response, body, Encoding::Events { text }),
@@ -47,8 +47,8 @@ pub fn as_events(request: Request, body: Body, text: bool) -> Result<Response, S
     }
 }
 
-/// Answers a request for a WebSocket whose client offers `protocol` among others, and sends texts on it as they come. The
-/// client's messages are ignored; a client that does not read is left. The stream ends with the connection.
+/// Accepts a WebSocket whose client offers `protocol`, and sends texts as they become available. The client's messages
+/// are ignored. The connection is closed if the client does not read. Dropping the connection drops the stream.
 pub fn push(
     mut request: Request,
     protocol: &str,
@@ -89,7 +89,7 @@ async fn push_all(texts: impl Stream<Item = Bytes>, client: &mut Outgoing) {
     }
 }
 
-/// The form of messages.
+/// The encoding of messages.
 #[derive(Clone, Copy)]
 enum Encoding {
     Binary,
@@ -108,7 +108,7 @@ impl Encoding {
     }
 }
 
-/// Sends the body once the response has been written.
+/// Sends the body after the response has been written.
 fn send(mut request: Request, response: Response, body: Body, encoding: Encoding) -> Result<Response, Status> {
     take_over(&mut request, move |client, shutdown: Shutdown| async move {
         let (mut outgoing, mut incoming) = websocket::open(client, Content::Ignored).await;
@@ -131,7 +131,7 @@ fn send(mut request: Request, response: Response, body: Body, encoding: Encoding
 async fn send_all(mut body: Body, client: &mut Outgoing, encoding: Encoding) -> Result<(), Error> {
     let whole = matches!(encoding, Encoding::Events { .. });
     if !whole && let Some(empty) = encoding.message(Bytes::new()) {
-        // An empty message shows that the connection is open, before there is any data.
+        // An empty message shows that the connection is open before there is any data.
         client.send(empty).await?;
     }
     while let Some(Ok(frame)) = body.frame().await {
@@ -147,7 +147,7 @@ async fn send_all(mut body: Body, client: &mut Outgoing, encoding: Encoding) -> 
     Ok(())
 }
 
-/// Waits for the client to close; returns true if it broke the protocol.
+/// Waits until the client closes. Returns true if it violated the protocol.
 async fn wait_for_close(client: &mut Incoming) -> bool {
     loop {
         tokio::task::consume_budget().await;

@@ -1,21 +1,21 @@
-//! Outcomes of remote commands, as the kubelet writes them on its error stream and as the client receives them.
+//! Outcomes of remote commands, as the kubelet writes them to its error stream and as clients receive them.
 
 use serde_json::{Value, json};
 
-/// The versions of the remote command protocol over SPDY, the best first.
+/// The versions of the remote command protocol over SPDY, in order of preference.
 pub(crate) const VERSIONS: [&str; 5] =
     ["v5.channel.k8s.io", "v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Success,
-    /// The command ended with an exit code other than zero.
+    /// The command ended with a non-zero exit code.
     Exit(u8),
     Failed(String),
 }
 
 impl Outcome {
-    /// Reads the text of an error stream by protocol version. Before version 4 it is the error's text.
+    /// Parses the contents of an error stream. Before version 4, they are the error message.
     pub(crate) fn of_error_stream(version: &str, text: &[u8]) -> Self {
         if text.is_empty() {
             return Self::Success;
@@ -57,7 +57,7 @@ impl Outcome {
         }
     }
 
-    /// Returns the Status that ends a client's session.
+    /// Returns the Status that ends the client's session.
     pub(crate) fn status(&self) -> String {
         let status = match self {
             Self::Success => json!({"metadata": {}, "status": "Success"}),
@@ -82,7 +82,7 @@ impl Outcome {
         status.to_string()
     }
 
-    /// Returns the code for metrics. A command that fails is no failure of the stream.
+    /// Returns the status code for metrics. A failed command is not a failed stream.
     pub(crate) fn code(&self) -> u16 {
         match self {
             Self::Success | Self::Exit(_) => 200,
@@ -135,7 +135,7 @@ mod tests {
         }
     }
 
-    /// An outcome that one server writes is read by the next one.
+    /// The next server can parse the Status that this server writes.
     #[test]
     fn round_trips_outcomes_as_status() {
         for outcome in [Outcome::Success, Outcome::Exit(7)] {

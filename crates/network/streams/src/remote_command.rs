@@ -1,5 +1,5 @@
-//! The client's side of a remote command at a kubelet: a SPDY connection with a stream for each of stdin, stdout, stderr,
-//! errors and terminal sizes.
+//! The client side of a remote command at a kubelet: a SPDY connection with a stream each for stdin, stdout, stderr,
+//! the error and terminal sizes.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("x-strea
 
 /// The time limit for a kubelet to accept a stream.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
-/// The limit on the bytes of a refusal that are read.
+/// The maximum number of bytes of an error response that are read.
 const MAX_REFUSAL: usize = 64 * 1024;
 
 /// The streams of a command.
@@ -31,7 +31,7 @@ pub struct Streams {
     pub tty: bool,
 }
 
-/// An open session: its two directions, and the ids of its streams.
+/// An open session: its two directions, and the IDs of its streams.
 pub(crate) struct Session {
     pub(crate) reader: Reader<ReadHalf<Box<dyn ByteStream>>>,
     pub(crate) writer: Writer<WriteHalf<Box<dyn ByteStream>>>,
@@ -44,7 +44,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Opens a session; the error is the message for the client.
+    /// Opens a session. The error is a message for the client.
     pub(crate) async fn open(target: &Target, path_and_query: &str, streams: Streams) -> Result<Self, String> {
         let (connection, version) = connect(target, path_and_query).await?;
         let (reader, writer) = split(connection);
@@ -58,7 +58,7 @@ impl Session {
             stderr: None,
             resize: None,
         };
-        // A kubelet starts once it has all streams, so nothing is sent before.
+        // A kubelet starts the command once it has all streams, so nothing is sent before.
         let resizes = streams.tty && !matches!(session.version.as_str(), "v2.channel.k8s.io" | "channel.k8s.io" | "");
         let mut next = 1;
         session.error = session.create("error", &mut next).await?;
@@ -111,13 +111,13 @@ impl Session {
         }
     }
 
-    /// Returns all streams, to be reset at the end.
+    /// Returns the IDs of all streams, to reset them at the end.
     pub(crate) fn streams(&self) -> impl Iterator<Item = u32> + use<> {
         [Some(self.error), self.stdin, self.stdout, self.stderr, self.resize].into_iter().flatten()
     }
 }
 
-/// Ends a session: resets the streams and sends a GoAway.
+/// Ends a session: resets the streams and sends GOAWAY.
 pub(crate) async fn close_session(
     writer: &mut Writer<WriteHalf<Box<dyn ByteStream>>>,
     streams: impl Iterator<Item = u32>,
@@ -131,7 +131,7 @@ pub(crate) async fn close_session(
     let _ = writer.shutdown().await;
 }
 
-/// Upgrades a connection to SPDY and agrees on a version.
+/// Upgrades a connection to SPDY and negotiates the protocol version.
 async fn connect(target: &Target, path_and_query: &str) -> Result<(Box<dyn ByteStream>, String), String> {
     let url = target.url(path_and_query);
     let post = |url: &str, why: &str| format!("error sending request: Post {}: {why}", binnacle_meta::go_quote(url));
@@ -163,7 +163,7 @@ async fn connect(target: &Target, path_and_query: &str) -> Result<(Box<dyn ByteS
     Ok((connection, version))
 }
 
-/// Returns the message in a refusal, which may be a Status.
+/// Returns the message of an error response, which may be a Status.
 fn refusal_message(body: &[u8]) -> String {
     if let Ok(status) = serde_json::from_slice::<serde_json::Value>(body) {
         for member in ["message", "error"] {

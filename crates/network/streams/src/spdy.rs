@@ -1,8 +1,8 @@
-//! SPDY/3.1 as kubelets and their clients use it: streams that are opened with headers, carry data and end. There is no
-//! flow control, as neither side sends window updates.
+//! SPDY/3.1 as used by kubelets and their clients: streams are opened with headers, carry data, and end. There is no
+//! flow control, because neither side sends window updates.
 //!
-//! <https://www.chromium.org/spdy/spdy-protocol/spdy-protocol-draft3-1/>. A reader and a writer are independent halves:
-//! each has the state of one direction's header compression.
+//! See <https://www.chromium.org/spdy/spdy-protocol/spdy-protocol-draft3-1/>. Reader and writer are independent halves:
+//! each holds the header compression state of one direction.
 
 mod flood;
 mod frame;
@@ -11,7 +11,7 @@ mod headers;
 pub(crate) use flood::FloodLimiter;
 pub use frame::{Frame, FrameError, Reader, Reset, Writer};
 
-/// Names and values of a stream's headers, names in lower case.
+/// The names and values of a stream's headers. Names are in lower case.
 pub type Headers = Vec<(String, String)>;
 
 /// Returns the value of a header.

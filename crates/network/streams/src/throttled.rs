@@ -1,4 +1,4 @@
-//! A connection with a limit on its bytes per second (`--max-connection-bytes-per-sec`).
+//! A connection with a rate limit (`--max-connection-bytes-per-sec`).
 
 use std::io;
 use std::num::NonZeroU64;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// At most the bytes of this time move at once, so that the rate is steady.
+/// The bytes for this duration may be transferred at once, so that the rate is steady.
 const STEP: Duration = Duration::from_millis(50);
 
-/// A stream with the limit in each direction.
+/// A stream that is rate-limited in each direction.
 pub(crate) struct Throttled<S> {
     stream: S,
     reads: Pace,
@@ -25,7 +25,7 @@ impl<S> Throttled<S> {
     }
 }
 
-/// The time when the next bytes may move, and their number.
+/// The rate limit of one direction.
 struct Pace {
     bytes_per_second: NonZeroU64,
     free: Instant,
@@ -38,7 +38,7 @@ impl Pace {
         Self { bytes_per_second, free: Instant::now(), wait: None }
     }
 
-    /// Waits until `free`, and returns the number of bytes that may move.
+    /// Waits until `free`. Returns the number of bytes that may be transferred.
     fn poll_allowance(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
         if self.free > Instant::now() {
             let free = self.free;

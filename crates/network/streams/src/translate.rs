@@ -1,7 +1,7 @@
-//! Translation of a client's WebSocket with channels (`v5.channel.k8s.io`) to a remote command at a kubelet (KEP-4006).
+//! Translates a client's WebSocket with channels (`v5.channel.k8s.io`) to a remote command at a kubelet (KEP-4006).
 //!
-//! The first byte of each message is its channel: 0 stdin, 1 stdout, 2 stderr, 3 the outcome as a Status, 4 terminal
-//! sizes; 255 with the number of a channel closes that. Each side is read no faster than the other one reads.
+//! The first byte of each message is the channel: 0 stdin, 1 stdout, 2 stderr, 3 the outcome as a Status, 4 terminal
+//! sizes. 255 followed by a channel number closes that channel. Back-pressure is propagated in both directions.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -27,16 +27,17 @@ const RESIZE: u8 = 4;
 const CLOSE: u8 = 255;
 
 const PROTOCOL: &str = "v5.channel.k8s.io";
-/// Load balancers drop idle connections.
+/// The interval of pings: load balancers drop idle connections.
 const PING_PERIOD: Duration = Duration::from_secs(5);
-/// The time limit for a session without data from either side.
+/// The timeout of a session without data from either side.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
-/// The time limit for sending the client the outcome.
+/// The timeout for sending the outcome to the client.
 const OUTCOME_TIMEOUT: Duration = Duration::from_secs(10);
-/// The limits in bytes for the kubelet's error, and for the client's data before there is a session at the kubelet.
+/// The maximum sizes, in bytes, of the kubelet's error and of the client's data before the session at the kubelet is
+/// open.
 const MAX_ERROR: usize = 64 * 1024;
 const MAX_EARLY: usize = 64 * 1024;
-/// A terminal size has thirty characters.
+/// The maximum size of pending terminal sizes. One has about thirty characters.
 const MAX_RESIZE: usize = 4 * 1024;
 
 type KubeletWriter = Writer<WriteHalf<Box<dyn ByteStream>>>;
@@ -46,8 +47,8 @@ pub fn wants_translation(headers: &http::HeaderMap) -> bool {
     crate::is_websocket(headers) && websocket::offered(headers).contains(&PROTOCOL)
 }
 
-/// Accepts the WebSocket, then opens the session at the kubelet; later errors are sent on their channel. `report_code` is
-/// called with the code of the outcome, for metrics.
+/// Accepts the WebSocket, then opens the session at the kubelet; later errors are sent on the error channel.
+/// `report_code` is called with the code of the outcome, for metrics.
 pub fn translate(
     mut request: Request,
     target: Target,
@@ -81,7 +82,7 @@ struct Client {
 }
 
 impl Client {
-    /// Runs the session to its end; `None` when the client left or the server stopped first.
+    /// Runs the session. Returns `None` if the client left or the server shut down first.
     async fn serve(
         mut self,
         target: &Target,
@@ -134,13 +135,13 @@ impl Client {
                 () = shutdown.fired() => None,
             }
         };
-        // The futures that held it have been dropped.
+        // The futures that borrowed the writer have been dropped.
         close_session(&mut writer.into_inner(), all.into_iter()).await;
         outcome
     }
 }
 
-/// The streams of a session.
+/// The stream IDs of a session.
 struct StreamIds {
     error: u32,
     stdin: Option<u32>,
@@ -156,13 +157,13 @@ impl StreamIds {
     }
 }
 
-/// Collects a client's messages, up to a limit, until it leaves.
+/// Buffers the client's messages, up to a limit, until it disconnects.
 async fn buffer_until_closed(incoming: &mut Incoming, early: &mut VecDeque<Bytes>) {
     let mut held = 0;
     while held < MAX_EARLY {
         match websocket::receive(incoming).await {
             Some(message) => {
-                // Empty messages take memory too.
+                // Empty messages need memory too.
                 held += size_of::<Bytes>() + message.len();
                 early.push_back(message);
             }
@@ -172,7 +173,7 @@ async fn buffer_until_closed(incoming: &mut Incoming, early: &mut VecDeque<Bytes
     std::future::pending().await
 }
 
-/// Forwards output until the command has ended and the client has all of it. `None` when the client has left.
+/// Forwards output until the command has ended and all output was sent. Returns `None` if the client has disconnected.
 async fn to_client(
     mut kubelet: Reader<ReadHalf<Box<dyn ByteStream>>>,
     client: &mut Outgoing,
@@ -210,7 +211,7 @@ async fn to_client(
                 }
             }
             Frame::Reset { stream, .. } | Frame::Reply { stream, fin: true } => open.retain(|own| *own != stream),
-            // Without waiting: a kubelet that does not read gets no answer.
+            // Does not wait: a kubelet that does not read gets no reply.
             Frame::Ping(id) if id % 2 == 0 => {
                 if let Ok(mut writer) = writer.try_lock() {
                     let _ = writer.write(&Frame::Ping(id)).await;
@@ -223,8 +224,8 @@ async fn to_client(
     Some(Outcome::of_error_stream(version, &error))
 }
 
-/// Returns the outcome for a connection that ended before its streams did. Since version 4 a kubelet always sends an
-/// outcome; without one it is unknown.
+/// Returns the outcome if the connection ended before its streams did. Since version 4 a kubelet always sends an
+/// outcome; without one, the outcome is unknown.
 fn truncated_outcome(error: &[u8], version: &str) -> Outcome {
     if error.is_empty() && matches!(version, "v5.channel.k8s.io" | "v4.channel.k8s.io") {
         return Outcome::Failed("error reading from error stream: unexpected EOF".to_owned());
@@ -242,7 +243,7 @@ impl StreamIds {
     }
 }
 
-/// Forwards input until the client leaves or breaks the protocol.
+/// Forwards input until the client disconnects or violates the protocol.
 async fn from_client(
     incoming: &mut Incoming,
     mut early: VecDeque<Bytes>,
@@ -277,13 +278,13 @@ async fn from_client(
         };
         let Some(frame) = frame else { continue };
         if writer.lock().await.write(&frame).await.is_err() {
-            // The reading side finds out how the session ended.
+            // The reading side determines how the session ended.
             return std::future::pending().await;
         }
     }
 }
 
-/// Returns the terminal sizes that this piece completes, as the kubelet reads them.
+/// Returns the terminal sizes that this chunk completes, as the kubelet expects them.
 fn take_sizes(pending: &mut Vec<u8>, piece: &[u8]) -> Option<Bytes> {
     #[derive(serde::Deserialize)]
     struct Size {
@@ -318,7 +319,7 @@ fn take_sizes(pending: &mut Vec<u8>, piece: &[u8]) -> Option<Bytes> {
 }
 
 async fn keep_alive(writer: &Mutex<KubeletWriter>) {
-    // Odd ids, as this side opened the connection.
+    // Pings have odd IDs, because this side opened the connection.
     for id in (1..).step_by(2) {
         tokio::time::sleep(PING_PERIOD).await;
         if writer.lock().await.write(&Frame::Ping(id)).await.is_err() {

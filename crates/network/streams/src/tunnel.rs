@@ -1,4 +1,4 @@
-//! SPDY inside of a WebSocket (`SPDY/3.1+portforward.k8s.io`, KEP-4006): the client's messages are the bytes of a SPDY
+//! SPDY inside a WebSocket (`SPDY/3.1+portforward.k8s.io`, KEP-4006): the client's messages contain the bytes of a SPDY
 //! connection, which are forwarded to the kubelet unchanged.
 
 use std::time::Duration;
@@ -29,8 +29,8 @@ pub fn wants_tunnel(headers: &HeaderMap) -> bool {
     is_websocket(headers) && !tunnelled(headers).is_empty()
 }
 
-/// Upgrades the connection to the other server to SPDY, then the client's to a WebSocket. Calls `report_code` with the
-/// client's status code, for metrics.
+/// Upgrades the connection to the kubelet to SPDY, then the client's connection to a WebSocket. Calls `report_code`
+/// with the status code for the client, for metrics.
 pub async fn tunnel(
     mut request: Request,
     target: &Target,
@@ -67,7 +67,7 @@ pub async fn tunnel(
     Ok(response)
 }
 
-/// Returns the protocols inside the tunnel that a client offers.
+/// Returns the tunneled protocols that a client offers.
 fn tunnelled(headers: &HeaderMap) -> Vec<&str> {
     let offered = websocket::offered(headers).into_iter();
     offered.filter(|name| name.ends_with(SUFFIX)).filter_map(|name| name.strip_prefix(PREFIX)).collect()

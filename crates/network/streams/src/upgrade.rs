@@ -1,4 +1,5 @@
-//! Upgraded connections: the request is forwarded unchanged, and after a 101 bytes are copied both ways.
+//! Upgraded connections: the request is forwarded unchanged, and after a 101 response bytes are copied in both
+//! directions.
 
 use std::num::NonZeroU64;
 use std::pin::pin;
@@ -19,8 +20,8 @@ use crate::throttled::Throttled;
 /// The time limit for sending the last bytes.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Forwards a request for an upgrade. `path_and_query` is the URI for the other server. Its refusal (400 and above) is
-/// returned to the client; anything else that is not 101 is an error.
+/// Forwards a request for an upgrade. `path_and_query` is the URI for the other server. Its error responses (400 and
+/// above) are returned to the client; any other response than 101 is an error.
 pub async fn pass_through(mut request: Request, target: &Target, path_and_query: &str) -> Result<Response, Status> {
     let mut outgoing = http::Request::new(std::mem::take(&mut request.body));
     *outgoing.method_mut() = request.method.clone();
@@ -43,11 +44,11 @@ pub async fn pass_through(mut request: Request, target: &Target, path_and_query:
     Ok(response)
 }
 
-/// Sends a request for an upgrade; a redirect is never followed.
+/// Sends a request for an upgrade. Redirects are never followed.
 pub(crate) async fn send(target: &Target, request: http::Request<Body>) -> Result<Answer, Status> {
     let answer = binnacle_client::send(target, request).await.map_err(|error| match error {
         SendError::Dial(error) => Status::unknown(500, &format!("error dialing backend: {error}")),
-        // Go reads the answer of an upgrade by itself, and then no end of it is expected.
+        // Go reads the response to an upgrade itself, and reports an early end like this.
         SendError::Broken(text) if text == "EOF" => Status::unknown(500, "unexpected EOF"),
         SendError::Broken(text) => Status::unknown(500, &text),
     })?;
@@ -58,17 +59,17 @@ pub(crate) async fn send(target: &Target, request: http::Request<Body>) -> Resul
     Ok(answer)
 }
 
-/// Returns the response of a server that does not upgrade.
+/// Returns the response of a server that rejects the upgrade.
 pub(crate) fn refusal(answer: Answer) -> Response {
     let mut response = answer.map(Body::new);
     headers::strip_hop_by_hop(response.headers_mut());
     response
 }
 
-/// The other server's connection, about to be upgraded.
+/// The connection to the other server, which is about to be upgraded.
 pub(crate) struct Upstream {
     upgrade: OnUpgrade,
-    /// Keeps the connection alive until it is handed over.
+    /// Keeps the connection alive until it is taken over.
     answer: Answer,
     bytes_per_second: Option<NonZeroU64>,
 }
@@ -90,8 +91,8 @@ impl Upstream {
     }
 }
 
-/// Runs `work` on the client's connection once the 101, which the caller returns, has been written. The request counts
-/// as in flight meanwhile. `work` must end, after closing frames, when the server stops.
+/// Runs `work` on the client's connection once the 101 response that the caller returns has been written. The request
+/// counts as in flight meanwhile. `work` must end, after sending closing frames, when the server shuts down.
 pub(crate) fn take_over<W, F>(request: &mut Request, work: W) -> Result<(), Status>
 where
     W: FnOnce(Box<dyn ByteStream>, Shutdown) -> F + Send + 'static,
@@ -119,7 +120,7 @@ where
     Ok(())
 }
 
-/// Copies both ways, with backpressure, until either side ends or the server stops.
+/// Copies bytes in both directions, with back-pressure, until either side ends or the server shuts down.
 async fn splice(client: Box<dyn ByteStream>, upstream: Box<dyn ByteStream>, shutdown: &Shutdown) {
     let (mut from_client, mut to_client) = split(client);
     let (mut from_upstream, mut to_upstream) = split(upstream);

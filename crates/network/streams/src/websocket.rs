@@ -1,4 +1,4 @@
-//! The server's side of WebSockets (RFC 6455), on a request of the handler chain.
+//! The server side of WebSockets (RFC 6455), for requests of the handler chain.
 
 mod splitter;
 
@@ -24,7 +24,7 @@ pub(crate) const KEY: HeaderName = HeaderName::from_static("sec-websocket-key");
 pub(crate) const VERSION: HeaderName = HeaderName::from_static("sec-websocket-version");
 const ACCEPT: HeaderName = HeaderName::from_static("sec-websocket-accept");
 
-/// The largest frame (as in Go's server): clients send whole files in one.
+/// The maximum size of a frame, as in Go's server: clients send whole files in one frame.
 const MAX_FRAME: usize = 32 << 20;
 const BUFFER: usize = 32 * 1024;
 
@@ -32,13 +32,14 @@ const BUFFER: usize = 32 * 1024;
 pub(crate) type Outgoing = SplitSink<WebSocketStream<Box<dyn ByteStream>>, Message>;
 pub(crate) type Incoming = SplitStream<WebSocketStream<Box<dyn ByteStream>>>;
 
-/// The subprotocols that a client offers, the best first.
+/// Returns the subprotocols that a client offers, in order of preference.
 pub(crate) fn offered(headers: &HeaderMap) -> Vec<&str> {
     let values = headers.get_all(&PROTOCOL).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(str::trim).filter(|name| !name.is_empty()).collect()
 }
 
-/// Returns the 101 that opens a WebSocket with `protocol`, if that is not empty; or the refusal of an invalid request.
+/// Returns the 101 response that opens a WebSocket with `protocol`, which may be empty. The error is the response to an
+/// invalid request.
 pub(crate) fn accept(request: &Request, protocol: &str) -> Result<Response, Box<Response>> {
     let header = |name: &HeaderName| request.headers.get(name).map(HeaderValue::as_bytes).unwrap_or_default();
     if request.method != Method::GET {
@@ -60,7 +61,7 @@ pub(crate) fn accept(request: &Request, protocol: &str) -> Result<Response, Box<
     let answer = response.headers_mut();
     answer.insert(UPGRADE, HeaderValue::from_static("websocket"));
     answer.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-    // Both are our own text, or were a header value before.
+    // Both are either our own text or came from a header value.
     answer.extend(HeaderValue::from_str(&derive_accept_key(header(&KEY))).ok().map(|value| (ACCEPT, value)));
     if !protocol.is_empty() {
         answer.extend(HeaderValue::from_str(protocol).ok().map(|value| (PROTOCOL, value)));
@@ -68,7 +69,7 @@ pub(crate) fn accept(request: &Request, protocol: &str) -> Result<Response, Box<
     Ok(response)
 }
 
-/// As [`accept`], for WebSockets of web pages: Go's server requires their origin, and does not choose among several
+/// Like [`accept`], for WebSockets of web pages: Go's server requires their origin and does not choose among several
 /// protocols.
 pub(crate) fn accept_page(request: &Request) -> Result<Response, Box<Response>> {
     let first = |name: &HeaderName| request.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -93,7 +94,8 @@ fn is_origin(text: &str) -> bool {
     (text.starts_with('/') || text == "*" || is_scheme(scheme)) && !text.contains(|c: char| c.is_ascii_control())
 }
 
-/// Returns the first offered protocol in `supported`, where an empty name means no protocol; or the refusal.
+/// Returns the first offered protocol in `supported`, where the empty name means no protocol. The error is the
+/// response.
 pub(crate) fn choose<'a>(headers: &HeaderMap, supported: &[&'a str]) -> Result<&'a str, Box<Response>> {
     let offered = offered(headers);
     let offered = if offered.is_empty() { &[""][..] } else { &offered };
@@ -107,13 +109,13 @@ fn refuse(code: StatusCode, text: &'static str) -> Box<Response> {
     Box::new(response)
 }
 
-/// Wraps the client's connection as a WebSocket. Long messages of the client arrive in pieces.
+/// Wraps the client's connection as a WebSocket. Long messages of the client are split.
 pub(crate) async fn open(client: Box<dyn ByteStream>, content: Content) -> (Outgoing, Incoming) {
     let client = MeteredStream::new(client, Meter::unlimited());
     open_with(Box::new(splitter::MessageSplitter::new(client, content, MAX_FRAME)), splitter::PIECE).await
 }
 
-/// As [`open`], with a limit on the bytes of a message of the client.
+/// Like [`open`], with a limit on the size of the client's messages in bytes.
 pub(crate) async fn open_with(client: Box<dyn ByteStream>, most: usize) -> (Outgoing, Incoming) {
     let config = WebSocketConfig::default()
         .max_message_size(Some(most))
@@ -123,7 +125,7 @@ pub(crate) async fn open_with(client: Box<dyn ByteStream>, most: usize) -> (Outg
     WebSocketStream::from_raw_socket(client, Role::Server, Some(config)).await.split()
 }
 
-/// Sends data on a channel, which is the first byte of each message.
+/// Sends data on a channel; the first byte of each message is the channel number.
 pub(crate) async fn send_on(outgoing: &mut Outgoing, channel: u8, data: &[u8]) -> Result<(), Error> {
     let mut message = Vec::with_capacity(data.len() + 1);
     message.push(channel);
@@ -138,14 +140,14 @@ pub(crate) async fn close(outgoing: &mut Outgoing) {
     let _ = outgoing.close().await;
 }
 
-/// Sends the closing frames to a client that has closed, or broken the protocol. Like Go's server, answers any code of
-/// the client with a normal closure.
+/// Sends the closing frames to a client that has closed or violated the protocol. Like Go's server, answers any close
+/// code with a normal closure.
 pub(crate) async fn answer_close(outgoing: Outgoing, incoming: Incoming, broken: bool) {
     const CLOSE: u8 = 0x88;
     let frame = |code: CloseCode| [&[CLOSE, 2], &u16::from(code).to_be_bytes()[..]].concat();
     let mut frames = if broken { frame(CloseCode::Protocol) } else { Vec::new() };
     frames.extend(frame(CloseCode::Normal));
-    // The library would repeat the client's code.
+    // The library would echo the client's code.
     if let Ok(mut whole) = outgoing.reunite(incoming) {
         let connection = whole.get_mut();
         let _ = connection.write_all(&frames).await;
@@ -153,16 +155,16 @@ pub(crate) async fn answer_close(outgoing: Outgoing, incoming: Incoming, broken:
     }
 }
 
-/// Returns the payload of the next message, binary or text; `None` at the end.
+/// Returns the payload of the next binary or text message, or `None` at the end.
 pub(crate) async fn receive(incoming: &mut Incoming) -> Option<Bytes> {
     loop {
-        // There may be thousands of pings in one read.
+        // One read may contain thousands of pings.
         tokio::task::consume_budget().await;
         match incoming.next().await? {
             Ok(Message::Binary(data)) => return Some(data),
             Ok(Message::Text(text)) => return Some(text.into()),
             Ok(Message::Close(_)) | Err(_) => return None,
-            // Pings are answered by the library.
+            // The library answers pings.
             Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Remote commands between a client's WebSocket and a kubelet's SPDY; the tests play both ends.
+//! Remote commands between a client's WebSocket and a kubelet's SPDY connection. The tests play both ends.
 
 #![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 #![allow(clippy::disallowed_methods, reason = "there are no authorizers here")]
@@ -123,7 +123,7 @@ async fn sends_each_event_as_one_message() {
         (vec![ORIGIN], 101, None),
         (vec![ORIGIN, protocol("base64.binary.k8s.io")], 101, Some("base64.binary.k8s.io")),
         (vec![ORIGIN, protocol("anything")], 101, Some("anything")),
-        // The server does not choose among several.
+        // The server does not choose among several protocols.
         (vec![ORIGIN, protocol("binary.k8s.io, base64.binary.k8s.io")], 400, None),
         (vec![], 403, None),
         (vec![("origin", "null")], 403, None),
@@ -135,7 +135,7 @@ async fn sends_each_event_as_one_message() {
         let agreed = response.headers().get("sec-websocket-protocol").map(|name| name.to_str().unwrap());
         assert_eq!((response.status().as_u16(), agreed), (want, spoken), "{headers:?}");
     }
-    // Each event is one message of any length; then the server closes.
+    // Each event is one message of any length; then the server closes the connection.
     let long = Bytes::from("x".repeat(100_000));
     let short = Bytes::from_static(b"short");
     for text in [true, false] {
@@ -152,7 +152,7 @@ async fn sends_each_event_as_one_message() {
         let Message::Close(Some(frame)) = client.next().await.unwrap().unwrap() else { panic!("no good-bye") };
         assert_eq!(frame.code, CloseCode::Normal);
     }
-    // Every client that closes gets the same answer, preceded by the error if it broke the protocol.
+    // Every client that closes gets the same response, preceded by an error frame if it violated the protocol.
     for (says, want) in [
         (&[0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe9][..], &[0x88, 2, 0x03, 0xe8][..]),
         (&[0x88, 0x80, 0, 0, 0, 0], &[0x88, 2, 0x03, 0xe8]),
@@ -188,7 +188,7 @@ async fn translates_stdin_stdout_and_the_outcome() {
     assert_eq!(reader.next().await.unwrap(), Some(data(stdin, false, b"hello")));
     writer.write(&data(stdout, false, b"world")).await.unwrap();
     assert_eq!(client.next().await.unwrap().unwrap(), Message::Binary(Bytes::from_static(b"\x01world")));
-    // The end of stdin, once; later data is dropped.
+    // The end of stdin is forwarded once; later data is dropped.
     for message in [&[255, 0][..], &[255, 0], &[0, b'x'], &[9, b'x'], &[]] {
         client.send(Message::Binary(Bytes::copy_from_slice(message))).await.unwrap();
     }
@@ -223,7 +223,7 @@ async fn propagates_back_pressure_to_the_kubelet() {
         last = written.load(Ordering::Relaxed);
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    // The kernel's buffers for a connection on this machine are a few megabytes.
+    // The kernel buffers of a local connection hold a few megabytes.
     assert!(last < 32 << 20, "{last} bytes are somewhere");
     let mut read = 0;
     while read <= last + (4 << 20) {
@@ -248,14 +248,14 @@ async fn closes_both_sides_when_either_ends_or_the_server_stops() {
     drop(client);
     assert_streams_are_reset(&mut reader).await;
 
-    // The server stops: the client and the kubelet are notified.
+    // The server shuts down: the client and the kubelet are notified.
     let Session { mut client, mut reader, writer: _writer, trigger, .. } = session().await;
     trigger.fire();
     assert!(matches!(client.next().await, Some(Ok(Message::Close(_)))));
     assert_streams_are_reset(&mut reader).await;
 }
 
-/// Asserts that streams are reset and the connection ends, orderly or by a reset of the connection.
+/// Asserts that streams are reset and the connection ends, cleanly or by a reset.
 async fn assert_streams_are_reset(reader: &mut Reader<tokio::net::tcp::OwnedReadHalf>) {
     while let Ok(Some(frame)) = reader.next().await {
         assert!(matches!(frame, Frame::Reset { .. } | Frame::GoAway), "{frame:?}");

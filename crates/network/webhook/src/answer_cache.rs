@@ -1,4 +1,4 @@
-//! A bounded cache of a webhook's answers, each with a TTL. Independent of the contents of requests and answers.
+//! A bounded cache of webhook responses, each with a TTL. Independent of the contents of requests and responses.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-/// A cache of answers, by the bytes of the request.
+/// A cache of responses, keyed by the bytes of the request.
 pub struct AnswerCache<T> {
     capacity: usize,
     state: Mutex<CacheState<T>>,
@@ -14,7 +14,7 @@ pub struct AnswerCache<T> {
 
 struct CacheState<T> {
     by_request: HashMap<Bytes, Answer<T>>,
-    /// Oldest first; a repeated question is added again, with a newer number.
+    /// Oldest first. A repeated request is appended again, with a newer number.
     order: VecDeque<(u64, Bytes)>,
     number: u64,
 }
@@ -26,7 +26,7 @@ struct Answer<T> {
 }
 
 impl<T: Clone> AnswerCache<T> {
-    /// Creates a cache with at most this number of answers.
+    /// Creates a cache for at most `capacity` responses.
     pub fn new(capacity: usize) -> Self {
         let state = CacheState { by_request: HashMap::new(), order: VecDeque::new(), number: 0 };
         Self { capacity, state: Mutex::new(state) }
@@ -67,7 +67,7 @@ mod tests {
         answers.put(key(0), "yes", hour);
         answers.put(key(1), "yes", Duration::ZERO);
         assert!(answers.get(b"0").is_some() && answers.get(b"1").is_none() && answers.get(b"2").is_none());
-        // A refreshed answer remains when older ones are evicted.
+        // A refreshed response remains when older ones are evicted.
         for number in 2..=MOST {
             answers.put(key(number), "yes", hour);
             if number == 10 {

@@ -1,12 +1,12 @@
-//! Retries with growing pauses.
+//! Retries with exponential backoff.
 
 use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
 use crate::client::WebhookError;
 
-/// The number of attempts and the pauses between them: each pause is longer than the previous one, plus a random part
-/// of its length, so that many callers do not retry at once.
+/// The number of attempts and the pauses between them. Each pause is longer than the previous one, with random jitter,
+/// so that many callers do not retry at the same time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backoff {
     pub initial: Duration,
@@ -60,7 +60,7 @@ impl Backoff {
     }
 }
 
-/// Returns a random fraction from zero to one, which need not be unpredictable.
+/// Returns a random fraction between zero and one. It need not be unpredictable.
 fn fraction() -> f64 {
     let bits = std::collections::hash_map::RandomState::new().build_hasher().finish();
     (bits >> 11) as f64 / (1u64 << 53) as f64
@@ -76,7 +76,7 @@ mod tests {
     async fn retries_transient_errors_up_to_five_attempts() {
         let transient = || WebhookError::Status { code: 500, message: "x".into(), retry_after: None, forbidden: None };
         let lasting = || WebhookError::Status { code: 404, message: "x".into(), retry_after: None, forbidden: None };
-        // Failures before success, true if they may be retried, expected attempts, and expected success.
+        // Failures before success, whether they are transient, expected attempts, expected success.
         for (failures, retried, attempts, success) in
             [(0, true, 1, true), (2, true, 3, true), (9, true, 5, false), (1, false, 1, false)]
         {

@@ -27,15 +27,15 @@ use crate::metrics::RequestObserver;
 use crate::target::{Credential, Target, TargetError};
 use crate::tls;
 
-/// The maximum size of an answer's body.
+/// The maximum size of a response body.
 const MAX_ANSWER: usize = 8 << 20;
-/// The bytes of an unsuccessful answer that errors show, as in Go's client.
+/// The maximum number of bytes of an unsuccessful response in an error message, as in Go's client.
 const MAX_SHOWN_BYTES: usize = 2048;
-/// The time after which a token file is read again.
+/// The interval after which a token file is read again.
 const TOKEN_TTL: Duration = Duration::from_secs(60);
-/// The time after which an unused connection is closed.
+/// The time after which an idle connection is closed.
 const IDLE: Duration = Duration::from_secs(90);
-/// The maximum number of unused connections, as in Go's client: a burst of calls leaves no more open.
+/// The maximum number of idle connections, as in Go's client.
 const MAX_IDLE: usize = 25;
 const AGENT: &str = concat!("kube-apiserver/v1.36 (binnacle/", env!("CARGO_PKG_VERSION"), ")");
 
@@ -51,41 +51,41 @@ pub struct Client {
     token: Arc<Mutex<Option<(HeaderValue, Instant)>>>,
 }
 
-/// A successful answer.
+/// A successful response.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub code: u16,
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// It is given back when the answer is dropped.
+    /// Released when the response is dropped.
     pub(crate) _memory: MemoryReservation,
 }
 
-/// The most attempts of a call that the webhook does not process, since its connection ends.
+/// The maximum number of attempts of a call that the webhook does not process because its connection is closing.
 const ATTEMPTS: usize = 6;
 
 /// Errors of calls.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WebhookError {
-    /// There was no answer: `Post "https://...": dial tcp ...`.
+    /// The request got no response: `Post "https://...": dial tcp ...`.
     #[error("{message}")]
     Connection { message: String, reset: bool },
-    /// There was no answer within the time for it.
+    /// The response did not arrive in time.
     #[error("{message}")]
     TimedOut { message: String },
-    /// The answer was that something is wrong.
+    /// The response reports a failure.
     #[error("{message}")]
     Status {
         code: u16,
         message: String,
         retry_after: Option<u32>,
-        /// The Status if the code is 403: some callers return it as their own.
+        /// The Status if the code is 403: some callers return it unchanged.
         forbidden: Option<Box<Status>>,
     },
-    /// The answer is larger than any is read.
+    /// The response exceeds the size limit.
     #[error("{message}")]
     TooLarge { message: String },
-    /// The answer cannot be read.
+    /// The response cannot be decoded.
     #[error("{0}")]
     Malformed(String),
 }
@@ -100,7 +100,7 @@ impl WebhookError {
         }
     }
 
-    /// Returns the code of the answer, if there was one.
+    /// Returns the status code of the response, if there was one.
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::Status { code, .. } => Some(*code),
@@ -110,7 +110,7 @@ impl WebhookError {
 }
 
 impl Client {
-    /// Creates a client. `timeout` is the time limit of one call, including reading the answer.
+    /// Creates a client. `timeout` limits one call, including reading the response.
     pub fn new(target: Target, timeout: Duration) -> Result<Self, TargetError> {
         let connector = Connector {
             tls: Arc::new(tls::config(&target)?),
@@ -129,7 +129,7 @@ impl Client {
         Ok(Self { pool, target: Arc::new(target), timeout, url, agent, token: Arc::default() })
     }
 
-    /// Sets another `User-Agent`.
+    /// Replaces the `User-Agent`.
     #[must_use]
     pub fn named(self, agent: &'static str) -> Self {
         Self { agent: HeaderValue::from_static(agent), ..self }
@@ -144,8 +144,8 @@ impl Client {
         self.send(Method::POST, self.url.clone(), json.into(), self.authorization(), self.timeout).await
     }
 
-    /// Posts a JSON document with its own time limit, which is also sent to the target in whole seconds. With `None`
-    /// the target gets no timeout, and the limit is that of all calls.
+    /// Posts a JSON document with its own time limit, which is also sent to the target, in whole seconds. With `None`,
+    /// the target gets no timeout, and the client's own limit applies.
     pub async fn post_within(&self, json: impl Into<Bytes>, left: Option<Duration>) -> Result<Answer, WebhookError> {
         let Some(left) = left else {
             return self
@@ -158,12 +158,12 @@ impl Client {
         self.send(Method::POST, url, json.into(), self.authorization(), left).await
     }
 
-    /// Gets a document from another URL of the server, or its own.
+    /// Fetches a document from a URL of the server.
     pub async fn get(&self, url: Uri) -> Result<Answer, WebhookError> {
         self.send(Method::GET, url, Bytes::new(), self.authorization(), self.timeout).await
     }
 
-    /// Like [`Client::get`], with another credential than the target's.
+    /// Like [`Client::get`], with a credential other than the target's.
     pub async fn get_as(&self, url: Uri, authorization: Option<HeaderValue>) -> Result<Answer, WebhookError> {
         let authorization = authorization.map(|mut value| {
             value.set_sensitive(true);
@@ -212,7 +212,7 @@ impl Client {
             let mut attempts = 1;
             let response = loop {
                 match self.pool.request(request.clone()).await {
-                    // The connection is ending; the webhook has not seen the request.
+                    // The connection is closing and the webhook has not processed the request.
                     Err(error) if is_unprocessed(&error) && attempts < ATTEMPTS => attempts += 1,
                     response => break response,
                 }
@@ -260,7 +260,7 @@ impl Client {
         value
     }
 
-    /// Reads a token file. If that fails, the previous token remains in use: it may still be valid.
+    /// Reads a token file. On failure, the previous token remains in use, since it may still be valid.
     fn read_token(&self, path: &Path) -> Option<HeaderValue> {
         let mut cached = self.token.lock();
         if let Some((value, read)) = &*cached
@@ -319,14 +319,14 @@ async fn read(response: Response<Incoming>) -> Result<Answer, WebhookError> {
         return Ok(Answer { code, headers: parts.headers, body, _memory: reservation });
     }
     let retry_after = parts.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
-    // A binary body is not shown.
+    // Errors do not show binary bodies.
     let media = parts.headers.get(CONTENT_TYPE).map_or("text/plain", |value| value.to_str().unwrap_or(""));
     let shown = &body[..body.len().min(MAX_SHOWN_BYTES)];
     let text = if media.starts_with("text/") { String::from_utf8_lossy(shown) } else { "unknown".into() };
     Err(failure(code, &body, text.trim(), retry_after))
 }
 
-/// Returns the error of an unsuccessful answer, from its Status if the body is one.
+/// Returns the error for an unsuccessful response, from its Status if the body is one.
 fn failure(code: u16, body: &[u8], text: &str, retry_after: Option<u32>) -> WebhookError {
     let status = parse_status(body);
     if let Some(parsed) = status.as_ref().and_then(parse_failure) {
@@ -341,7 +341,7 @@ fn failure(code: u16, body: &[u8], text: &str, retry_after: Option<u32>) -> Webh
     WebhookError::Status { code, message, retry_after, forbidden }
 }
 
-/// Reads the whole body. Its memory is taken from that for large requests of the caller.
+/// Reads the whole body. Its memory is charged to the caller's share for large requests.
 async fn collect(
     mut body: impl Body<Data = Bytes, Error = Box<dyn std::error::Error + Send + Sync>> + Unpin,
     reservation: &MemoryReservation,
@@ -351,7 +351,7 @@ async fn collect(
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame?.into_data() else { continue };
         if first.is_empty() && whole.is_empty() {
-            // Most answers arrive in one piece, which is not copied.
+            // Most responses arrive in one chunk, which is not copied.
             first = data;
             continue;
         }
@@ -364,7 +364,7 @@ async fn collect(
     Ok(if whole.is_empty() { first } else { whole.freeze() })
 }
 
-/// The memory of an answer, as long as that is in use.
+/// The memory that is reserved for a response while the response is in use.
 #[derive(Clone)]
 pub(crate) struct MemoryReservation(WorkBudget);
 
@@ -386,7 +386,7 @@ impl fmt::Debug for MemoryReservation {
     }
 }
 
-/// Parses a body that may be a Status. Longer ones are none: a tree has many times the size of its text.
+/// Parses a body that may be a Status. Longer bodies are not parsed: a tree needs many times the memory of its text.
 fn parse_status(body: &[u8]) -> Option<serde_json::Value> {
     const MAX_STATUS: usize = 256 << 10;
     if body.len() > MAX_STATUS {
@@ -395,7 +395,7 @@ fn parse_status(body: &[u8]) -> Option<serde_json::Value> {
     serde_json::from_slice(body).ok()
 }
 
-/// Returns code and message of a failure's Status, and the Status itself if it is Forbidden.
+/// Returns code and message of a Status that reports a failure, and the Status itself if it is Forbidden.
 fn parse_failure(status: &serde_json::Value) -> Option<(Option<u16>, String, Option<Box<Status>>)> {
     if status["kind"] != "Status" || status["status"] != "Failure" {
         return None;
@@ -409,7 +409,7 @@ fn parse_failure(status: &serde_json::Value) -> Option<(Option<u16>, String, Opt
 }
 
 impl Answer {
-    /// Returns the failure if the body is a Status instead of the requested document.
+    /// Returns an error if the body is a Status that reports a failure, instead of the requested document.
     pub fn failure(&self) -> Option<WebhookError> {
         let status = parse_status(&self.body)?;
         let (code, message, forbidden) = parse_failure(&status)?;
@@ -417,7 +417,7 @@ impl Answer {
     }
 }
 
-/// Returns the text of the innermost error.
+/// Returns the message of the innermost error.
 fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut last = error;
     while let Some(source) = last.source() {

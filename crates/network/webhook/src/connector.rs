@@ -1,4 +1,4 @@
-//! Opening of connections: name resolution, TCP, TLS.
+//! Establishes connections: name resolution, TCP, TLS.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,12 +21,12 @@ use tower_service::Service as Connect;
 
 use crate::service::Service;
 
-/// The error of a connection attempt, in the words of Go's client.
+/// The error of a connection attempt, with the message of Go's client.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct ConnectError {
     pub(crate) message: String,
-    /// True if the peer reset the connection.
+    /// True if the peer has reset the connection.
     pub(crate) reset: bool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Connector {
     pub(crate) dialer: Option<Arc<Dialer>>,
 }
 
-/// A connection.
+/// An open connection.
 pub(crate) struct Stream {
     transport: Transport,
     /// Counts what the server sends.
@@ -114,7 +114,7 @@ impl Connector {
     }
 }
 
-/// Splits an address into host and port; an IPv6 address is in brackets.
+/// Splits an address into host and port; IPv6 addresses are in brackets.
 fn split_host_port(address: &str) -> Option<(&str, u16)> {
     let (host, port) = address.rsplit_once(':')?;
     Some((host.trim_start_matches('[').trim_end_matches(']'), port.parse().ok()?))
@@ -163,7 +163,7 @@ fn tls_error_message(error: &io::Error) -> String {
 
 impl Connection for Stream {
     fn connected(&self) -> Connected {
-        // These are attached to each answer on this connection.
+        // The extensions are attached to each response on this connection.
         let connected = Connected::new().extra(self.meter.clone());
         let Transport::Tls(stream) = &self.transport else { return connected };
         let session = stream.get_ref().1;

@@ -1,7 +1,7 @@
-//! Calls to webhooks: a [`Target`], from a kubeconfig file or built in code, a [`Client`] with persistent connections,
-//! retries with growing pauses ([`Backoff`]), and a cache of answers ([`AnswerCache`]).
+//! A client for webhooks: a [`Target`] is read from a kubeconfig file or built in code, a [`Client`] keeps connections
+//! to it, [`Backoff`] retries calls, and [`AnswerCache`] caches responses.
 //!
-//! Independent of the contents of requests and answers; errors have the words of kube-apiserver's client.
+//! Independent of the contents of requests and responses. Errors have the messages of kube-apiserver's client.
 
 mod answer_cache;
 mod backoff;

@@ -1,5 +1,5 @@
-//! This server as the target of its own calls: webhooks may be served by it (`kubernetes.default.svc`), or by servers
-//! to which it proxies requests.
+//! Calls of this server to itself: webhooks may be served by this server (`kubernetes.default.svc`) or by servers to
+//! which it proxies requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::service::{Service, ServiceResolver};
 use crate::target::{Credential, Target};
 
-/// The means of a server to call itself. Clones share the limit on calls.
+/// The credential, certificates and concurrency limit for calls to this server. Clones share the limit.
 #[derive(Clone, Debug)]
 pub struct Loopback {
     credential: Credential,
@@ -23,13 +23,14 @@ pub struct Loopback {
 pub struct OwnCertificates(Arc<dyn Fn(&CertificateDer<'_>) -> bool + Send + Sync>);
 
 impl Loopback {
-    /// At most `calls` calls run at a time, and others wait: a call may cause the next one (a webhook for connections
-    /// to a service that is reached through such a connection), and each holds connections and memory.
+    /// Creates the configuration for calls to this server. At most `calls` calls run concurrently and others wait,
+    /// because a call may cause the next one (a webhook for connections to a service that is reached through such a
+    /// connection), and each holds connections and memory.
     pub fn new(credential: Credential, certificates: OwnCertificates, calls: usize) -> Self {
         Self { credential, certificates, calls: Arc::new(Semaphore::new(calls)) }
     }
 
-    /// Waits until another call is allowed.
+    /// Waits until the concurrency limit allows another call.
     pub(crate) async fn acquire(&self) -> Option<SemaphorePermit<'_>> {
         // The semaphore is never closed.
         self.calls.acquire().await.ok()
@@ -41,7 +42,7 @@ impl Loopback {
 }
 
 impl OwnCertificates {
-    /// `is_own` checks the certificate of each server that is dialed.
+    /// Creates a matcher; `is_own` checks the certificate of each dialed server.
     pub fn new(is_own: impl Fn(&CertificateDer<'_>) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(is_own))
     }
@@ -55,7 +56,7 @@ impl fmt::Debug for OwnCertificates {
 
 impl Target {
     /// Directs the target to the given service, to the service that its URL names, or to the URL's host. If that is
-    /// this server, no further configuration is needed ([`Target::is_loopback`]).
+    /// this server ([`Target::is_loopback`]), no further configuration is needed.
     #[must_use]
     pub fn at(mut self, service: Option<Service>, resolver: &Arc<dyn ServiceResolver>) -> Self {
         self.service = service.or_else(|| Service::of_own_url(resolver, &self.url));
@@ -66,12 +67,12 @@ impl Target {
         }
     }
 
-    /// Returns true if the target is this server, which is called with its own credentials and certificates.
+    /// Returns true if the target is this server, which is called with its own credential and certificates.
     pub fn is_loopback(&self) -> bool {
         self.own.is_some()
     }
 
-    /// Restricts the credential to this server: neither another server nor a proxy gets it.
+    /// Restricts the credential to this server: it is never sent to another server or a proxy.
     #[must_use]
     pub fn into_loopback(self, loopback: Loopback) -> Self {
         Self {

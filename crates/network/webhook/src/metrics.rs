@@ -1,4 +1,4 @@
-//! The `rest_client_*` families: requests to webhooks and other servers that are named in kubeconfig files. All servers
+//! The `rest_client_*` metric families for requests to webhooks and to other servers in kubeconfig files. All servers
 //! of a process share them.
 
 use std::sync::LazyLock;
@@ -31,26 +31,26 @@ static FAMILIES: LazyLock<Families> = LazyLock::new(|| {
     Families::build().unwrap_or_else(|error| panic!("a metric without fault: {error}"))
 });
 
-/// Registers these families.
+/// Registers the families.
 pub fn register_metrics(registry: &Registry) -> Result<(), prometheus::Error> {
     FAMILIES.register_in(registry)
 }
 
-/// A request that is counted when its outcome is known.
+/// Records the metrics of one request.
 pub(crate) struct RequestObserver {
     method: Method,
     host: String,
 }
 
 impl RequestObserver {
-    /// Counts the request's body.
+    /// Records the size of the request body and starts the observation.
     pub(crate) fn start(method: &Method, url: &Uri, body: usize) -> Self {
         let host = url.authority().map_or_else(String::new, |authority| authority.as_str().to_owned());
         FAMILIES.sent.with_label_values(&[method.as_str(), &host]).observe(as_float(body));
         Self { method: method.clone(), host }
     }
 
-    /// Counts the answer; a request without one has the code `<error>`, as in kube-apiserver.
+    /// Records the outcome; a request without a response has the code `<error>`, as in kube-apiserver.
     pub(crate) fn finish(self, outcome: Option<&Result<Answer, WebhookError>>, took: Duration) {
         let verb = [self.method.as_str(), &self.host];
         FAMILIES.durations.with_label_values(&verb).observe(took.as_secs_f64());

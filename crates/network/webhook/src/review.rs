@@ -1,9 +1,9 @@
-//! Decoding of webhook answers: reviews of a kind and version, as lenient as in kube-apiserver, with its errors.
+//! Decoding of webhook responses: reviews of one kind and version, as leniently as kube-apiserver, with its errors.
 
 use binnacle_meta::{GroupVersion, go_quote};
 use binnacle_schema::{Limits, Object, Value, json, yaml};
 
-/// The place where kube-apiserver registers the kinds of answers.
+/// The location in kube-apiserver's source that registers the kinds of responses.
 const SCHEME: &str = "pkg/util/webhook/client.go:71";
 
 /// The expected kind of review.
@@ -15,9 +15,9 @@ pub struct ReviewKind<'a> {
 }
 
 impl ReviewKind<'_> {
-    /// Decodes the body, JSON or YAML. A missing kind or version counts as the expected one, and is not filled in.
-    /// `decode` checks the types of a document by its version and kind: one of another kind must be readable as that
-    /// before it is refused.
+    /// Decodes a body in JSON or YAML. A missing kind or version counts as the expected one and is not filled in.
+    /// `decode` checks the types of a document by its version and kind: a document of another kind must be decodable
+    /// before it is rejected.
     pub fn read(
         &self,
         body: &[u8],
@@ -48,9 +48,9 @@ impl ReviewKind<'_> {
         Ok(if tree.is_null() { Value::Object(Object::new()) } else { tree })
     }
 
-    /// Returns true for a kind that kube-apiserver could read.
+    /// Returns true for a kind that kube-apiserver could decode.
     fn is_known(&self, given: &GroupVersion, kind: &str) -> bool {
-        // The kinds of `meta.k8s.io/v1` that each API group has.
+        // The kinds of `meta.k8s.io/v1` that every API group contains.
         const IN_ALL_GROUPS: [&str; 7] = [
             "WatchEvent",
             "ListOptions",

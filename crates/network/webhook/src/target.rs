@@ -14,26 +14,27 @@ use http::uri::PathAndQuery;
 use crate::loopback::Loopback;
 use crate::service::Service;
 
-/// The address of a webhook, and everything else that calls need.
+/// The address of a webhook, and the TLS and authentication settings for calls.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The exact URL of calls.
     pub url: Uri,
-    /// The trusted certificate authorities, as PEM text; those of the system if `None`.
+    /// The trusted certificate authorities as PEM text, or `None` for those of the system.
     pub authorities: Option<Vec<u8>>,
-    /// The required name of the server's certificate, if not the host of the URL.
+    /// The name that the server's certificate must have, if not the host of the URL.
     pub server_name: Option<String>,
-    /// The service to dial instead of the URL's host. As in Go, calls use HTTP/1.1, to spread over its endpoints.
+    /// The service to dial instead of the URL's host. As in Go, calls use HTTP/1.1, so that they spread over its
+    /// endpoints.
     pub service: Option<Service>,
-    /// True if calls always use HTTP/1.1: each then has a connection to itself.
+    /// True if calls always use HTTP/1.1, with one connection for each concurrent call.
     pub http1: bool,
-    /// True if any certificate is accepted.
+    /// True if any server certificate is accepted.
     pub insecure: bool,
-    /// Present if this server calls itself: then only its own certificates are accepted.
+    /// Set if this server calls itself: only its own certificates are accepted.
     pub own: Option<Loopback>,
     pub identity: Option<Identity>,
     pub credential: Credential,
-    /// The proxy for connections; direct if absent.
+    /// The proxy for connections, or `None` for direct ones.
     pub dialer: Option<Arc<Dialer>>,
 }
 
@@ -42,7 +43,7 @@ pub struct Target {
 pub struct Identity {
     pub certificate: Vec<u8>,
     pub key: Vec<u8>,
-    /// The files that they were read from, if both are files: new connections use the current contents.
+    /// The source files, if both are files. New connections use their current contents.
     pub files: Option<IdentityFiles>,
 }
 
@@ -59,7 +60,7 @@ pub enum Credential {
     #[default]
     None,
     Bearer(String),
-    /// A token in a file, which is read again from time to time.
+    /// A file with a token. The file is read again periodically.
     BearerFile(PathBuf),
     Basic {
         username: String,
@@ -67,13 +68,13 @@ pub enum Credential {
     },
 }
 
-/// The error of an unusable target.
+/// The error for an unusable target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TargetError(pub String);
 
 impl Target {
-    /// Creates a target whose certificate must be signed by an authority of the system.
+    /// Creates a target whose certificate must be signed by a system authority.
     pub fn new(url: &str) -> Result<Self, TargetError> {
         let url: Uri = url.parse().map_err(|error| TargetError(format!("parse {url:?}: {error}")))?;
         if url.host().is_none() || !matches!(url.scheme_str(), Some("http" | "https")) {
@@ -93,8 +94,8 @@ impl Target {
         })
     }
 
-    /// As [`Target::new`], with the URL that Go's REST client makes of this one, as webhooks are called: the path is
-    /// cleaned, and there is no query.
+    /// Like [`Target::new`], with the URL normalized as Go's REST client does for webhooks: the path is cleaned and the
+    /// query is removed.
     pub fn rest(url: &str) -> Result<Self, TargetError> {
         let mut target = Self::new(url)?;
         let mut parts = target.url.into_parts();
@@ -106,19 +107,19 @@ impl Target {
         Ok(target)
     }
 
-    /// Trusts the authorities of a `caBundle`; those of the system if it has none.
+    /// Trusts the authorities of a `caBundle`, or those of the system if it is empty.
     ///
     /// # Errors
-    /// For text that is not base64.
+    /// Fails if the text is not base64.
     pub fn trust(&mut self, bundle: &str) -> Result<(), DecodeError> {
         let bundle = BASE64_STANDARD.decode(bundle)?;
-        // Whitespace counts as no authorities.
+        // Whitespace counts as empty.
         self.authorities = Some(bundle).filter(|bundle| !bundle.trim_ascii().is_empty());
         Ok(())
     }
 }
 
-// Neither keys nor tokens may appear in a log.
+// Keys and tokens must not appear in logs.
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Identity")

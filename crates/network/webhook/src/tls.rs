@@ -1,4 +1,4 @@
-//! TLS configuration of the client.
+//! The TLS configuration of the client.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ fn bundle(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TargetError> {
     Ok(certificates)
 }
 
-/// Returns the authorities of the system. Without any, calls fail with an untrusted certificate.
+/// Returns the system's authorities. If there are none, calls fail with an untrusted certificate.
 fn roots_of_system() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

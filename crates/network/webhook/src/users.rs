@@ -1,4 +1,4 @@
-//! Users of a kubeconfig file by host: the credentials with which admission webhooks are called.
+//! Users of a kubeconfig file by host: the credentials for calls to admission webhooks.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::kubeconfig::{KubeconfigError, credentials, read, tree};
 use crate::target::{Credential, Identity};
 
-/// The credentials for calls to servers.
+/// The credentials for calls, by server.
 #[derive(Clone, Debug, Default)]
 pub struct Users {
     by_name: HashMap<String, (Option<Identity>, Credential)>,
@@ -15,7 +15,7 @@ pub struct Users {
 }
 
 impl Users {
-    /// Reads the file. Its clusters are ignored.
+    /// Reads a kubeconfig file. Its clusters are ignored.
     pub fn load(path: &Path) -> Result<Self, KubeconfigError> {
         Self::parse(path, &read(path)?)
     }
@@ -35,8 +35,9 @@ impl Users {
         Ok(Self { by_name, current: current.filter(|user| !user.is_empty()) })
     }
 
-    /// Returns the credentials for a server. The first of these users counts: `HOST:PORT`, its nearest domain
-    /// (`*.DOMAIN:PORT`), the same without port if that is 443, `*`, the user of the current context; else none.
+    /// Returns the credentials for a server. The first user that exists applies: `HOST:PORT`, its nearest domain
+    /// (`*.DOMAIN:PORT`), the same without the port if it is 443, `*`, the user of the current context. Without one,
+    /// there are no credentials.
     pub fn of_host(&self, host: &str, port: u16) -> (Option<Identity>, Credential) {
         let with_port = format!("{host}:{port}");
         let found = self.nearest(&with_port).or_else(|| if port == 443 { self.nearest(host) } else { None });

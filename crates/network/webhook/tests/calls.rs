@@ -1,4 +1,4 @@
-//! Calls of real HTTPS servers that answer, refuse, send malformed answers, or do not answer.
+//! Calls to real HTTPS servers that answer, fail, send malformed responses, or do not answer.
 
 #![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
@@ -95,7 +95,7 @@ async fn reports_untrusted_silent_and_closed_servers() {
     let address = hook.address;
     let gone = client(&hook, "");
     drop(hook);
-    // The port is closed once its task has ended.
+    // The port is closed when the server's task has ended.
     let error = loop {
         if let Err(error) = gone.post("{}").await {
             break error;
@@ -119,7 +119,7 @@ async fn backoff_retries_server_errors() {
     assert_eq!(calls.load(Ordering::Relaxed), 3);
 }
 
-/// A resolver with one address for every service.
+/// A resolver that returns one address for every service.
 #[derive(Debug)]
 struct FixedAddress(String);
 
@@ -129,7 +129,7 @@ impl ServiceResolver for FixedAddress {
     }
 }
 
-/// Creates a client for calls of a server to itself, which `hook` represents.
+/// Creates a client for loopback calls to `hook`.
 fn own_client(hook: &Hook, is_own: bool, most: usize) -> Client {
     let resolver: Arc<dyn ServiceResolver> = Arc::new(FixedAddress(hook.address.to_string()));
     let target = Target::new("https://kubernetes.default.svc/path").unwrap();
@@ -145,7 +145,7 @@ async fn loopback_calls_send_credentials_only_to_this_server() {
         Hook::start(|request| async move { Response::new(request.headers()["authorization"].as_bytes().to_vec()) })
             .await;
     assert_eq!(own_client(&hook, true, 1).post("{}").await.unwrap().body, "Bearer own");
-    // Other servers do not get the credential.
+    // Other servers do not receive the credential.
     let error = own_client(&hook, false, 1).post("{}").await.unwrap_err().to_string();
     assert!(error.contains("tls: failed to verify certificate"), "{error}");
 }
@@ -210,7 +210,7 @@ async fn retries_requests_that_a_closing_connection_did_not_process() {
                 // `:status: 200` is the eighth entry of HPACK's static table.
                 answer.extend(Frame::new(frames::HEADERS, 4, 1, &[0x88]).bytes());
                 answer.extend(Frame::new(frames::DATA, frames::END_STREAM, 1, b"{}").bytes());
-                // The answer to a request must not come before it.
+                // The response must not precede the request.
                 let _ = stream.read(&mut [0; 1 << 14]).await;
             }
             let _ = stream.write_all(&answer).await;

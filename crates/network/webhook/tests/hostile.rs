@@ -1,4 +1,4 @@
-//! Webhooks whose answers have no end.
+//! Webhooks with endless responses.
 
 #![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
@@ -17,7 +17,7 @@ async fn limits_endless_responses() {
         ("digits", "chunked encoding contains too much non-data"),
         ("spaces", "chunked encoding contains too much non-data"),
         ("informational", "net/http: server response headers exceeded 1048576 bytes; aborted"),
-        // Bodies are not unpacked.
+        // Bodies are not decompressed.
         ("page", "length limit exceeded"),
     ] {
         let target = Target::new(&format!("http://127.0.0.1:{}/{path}", hostile.port())).unwrap();
@@ -41,7 +41,7 @@ async fn errors_contain_at_most_2048_bytes_of_the_body() {
     assert_eq!(error.matches('x').count(), 2048);
 }
 
-/// The answers that one caller waits for, or works on, do not take more memory than large requests of one caller may.
+/// Responses in use by one caller, or requested by it, are limited like its large requests.
 #[tokio::test]
 async fn limits_the_memory_of_responses_by_caller() {
     const LARGE: usize = 7 << 20;

@@ -1,4 +1,4 @@
-//! Messages for failed handshakes, in the words of Go's `crypto/tls` and `crypto/x509` that operators search for.
+//! Messages for failed handshakes, as in Go's `crypto/tls` and `crypto/x509`: operators search for them.
 
 use std::fmt;
 use std::io;
@@ -11,10 +11,10 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::X509Name;
 
-/// The number of names from which on a message does not list them.
+/// The number of names from which a message does not list them.
 const MAX_NAMES: usize = 100;
 
-/// The error for an untrusted certificate, in Go's words.
+/// The error for an untrusted certificate, with Go's message.
 #[derive(Debug)]
 pub(super) struct VerificationError(pub(super) String);
 
@@ -47,7 +47,7 @@ pub fn explain(error: &io::Error) -> String {
     }
 }
 
-/// Returns the message for an error without the certificate, as the verifier of the system's authorities returns them.
+/// Returns the message for an error without the certificate, as returned by the verifier of the system's authorities.
 fn short_message(why: &CertificateError) -> String {
     match why {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
@@ -57,7 +57,7 @@ fn short_message(why: &CertificateError) -> String {
         | CertificateError::ExpiredContext { .. }
         | CertificateError::NotValidYet
         | CertificateError::NotValidYetContext { .. } => "certificate has expired or is not yet valid".to_owned(),
-        // An authority that is not a trusted one.
+        // A certificate of an untrusted authority.
         CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
             "certificate signed by unknown authority".to_owned()
         }
@@ -65,7 +65,8 @@ fn short_message(why: &CertificateError) -> String {
     }
 }
 
-/// Returns the message for an invalid certificate: like Go, checks the time first, then the names, then the signature.
+/// Returns the message for an invalid certificate. Like Go, checks the validity period first, then the names, then the
+/// signature.
 pub(super) fn verification_message(
     certificate: &CertificateDer<'_>,
     name: &ServerName<'_>,
@@ -125,7 +126,7 @@ fn validity_message(now: i64, side: &str, limit: i64) -> String {
     format!("certificate has expired or is not yet valid: current time {} is {side} {}", shown(now), shown(limit))
 }
 
-/// Returns the message for a certificate that is not for the name; `None` if it is.
+/// Returns the message for a certificate that does not cover the name, or `None` if it does.
 fn name_mismatch(certificate: &X509Certificate<'_>, name: &ServerName<'_>) -> Option<String> {
     let wanted = name.to_str();
     let alternatives = certificate.subject_alternative_name().ok().flatten();
@@ -185,7 +186,7 @@ fn common_name(name: &X509Name<'_>) -> Option<String> {
     name.iter_common_name().last().and_then(|common| common.as_str().ok()).map(str::to_owned)
 }
 
-/// Returns Go's name for an authority: its common name, otherwise its organization.
+/// Returns the name that Go uses for an authority: its common name, or else its organization.
 fn shown_name(name: &X509Name<'_>) -> String {
     let organization = || name.iter_organization().next().and_then(|name| name.as_str().ok()).map(str::to_owned);
     common_name(name).filter(|name| !name.is_empty()).or_else(organization).unwrap_or_default()
@@ -208,7 +209,7 @@ fn sha1_message(certificate: &X509Certificate<'_>) -> Option<String> {
     Some(format!("x509: cannot verify signature: insecure algorithm {name}"))
 }
 
-/// Returns the name of the signature's algorithm if that uses SHA-1.
+/// Returns the name of the signature algorithm if it uses SHA-1.
 pub(crate) fn sha1_name(certificate: &X509Certificate<'_>) -> Option<&'static str> {
     match certificate.signature_algorithm.algorithm.to_id_string().as_str() {
         "1.2.840.113549.1.1.5" => Some("SHA1-RSA"),
@@ -247,7 +248,7 @@ mod tests {
 
     use super::*;
 
-    /// Makes a self-signed certificate for 2020 to 2040.
+    /// Creates a self-signed certificate for 2020 to 2040.
     fn make(common: &str, alternatives: &[&str]) -> CertificateDer<'static> {
         let mut parameters = CertificateParams::new(Vec::new()).unwrap();
         parameters.distinguished_name = DistinguishedName::new();

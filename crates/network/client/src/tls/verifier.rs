@@ -1,4 +1,4 @@
-//! Verification of servers' certificates, by Go's rules and with its messages.
+//! Verification of server certificates, with Go's rules and messages.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) struct Verifier {
 
 enum Trust {
     Anybody,
-    /// Certificates that a callback accepts.
+    /// Accepts the certificates that a callback recognizes.
     Known(IsKnown),
     Signed {
         signed: Arc<WebPkiServerVerifier>,
@@ -61,7 +61,7 @@ impl Verifier {
         Self::bundle(roots, Vec::new(), provider)
     }
 
-    /// Trusts the authorities, and the certificates of `itself`.
+    /// Trusts the authorities in `roots`, and the certificates in `itself`.
     pub(super) fn bundle(
         roots: RootCertStore,
         itself: Vec<CertificateDer<'static>>,
@@ -74,7 +74,8 @@ impl Verifier {
         Ok(Arc::new(Self { trust: Trust::Signed { signed, itself }, algorithms }))
     }
 
-    /// Returns true for a certificate of the bundle itself that is valid now, for the name and for servers.
+    /// Returns true if the certificate is in the bundle itself, currently valid, and issued for the name and for
+    /// servers.
     fn is_itself(
         &self,
         certificate: &CertificateDer<'_>,
@@ -85,7 +86,7 @@ impl Verifier {
         let is_good = || {
             verify_server_name(&ParsedCertificate::try_from(certificate).ok()?, name).ok()?;
             let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
-            // Checks the certificate's extended key usage here, because webpki rejects unknown issuers before it looks.
+            // webpki rejects unknown issuers before it checks the extended key usage, so it is checked here.
             let purposes = parsed.extended_key_usage().ok()?.map(|usage| usage.value);
             purposes.is_none_or(|usage| usage.any || usage.server_auth).then_some(())?;
             let (validity, now) = (parsed.validity(), i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
@@ -150,7 +151,7 @@ impl ServerCertVerifier for Verifier {
 }
 
 /// Returns true for errors about the issuer, which do not matter for a certificate that is trusted itself, and about
-/// times, which may be those of the issuer.
+/// validity periods, which may be those of the issuer.
 fn is_of_issuers(why: &CertificateError) -> bool {
     matches!(
         why,
@@ -160,7 +161,7 @@ fn is_of_issuers(why: &CertificateError) -> bool {
             | CertificateError::ExpiredContext { .. }
             | CertificateError::NotValidYet
             | CertificateError::NotValidYetContext { .. }
-            // An authority's certificate is used as that of a server.
+            // An authority's certificate is used as a server certificate.
             | CertificateError::Other(_)
     )
 }
@@ -174,8 +175,8 @@ mod tests {
     use super::*;
     use crate::tls::bundle_verifier;
 
-    /// A certificate in the bundle is accepted for its names while it is valid, whoever signed it: envtest gives
-    /// webhooks their own certificate as the bundle, and no authority.
+    /// A certificate in the bundle is accepted for its names while it is valid, regardless of its issuer: envtest
+    /// configures webhooks with their own certificate as the bundle, without an authority.
     #[test]
     fn accepts_certificates_in_the_bundle_while_valid() {
         let parameters = |is_authority: bool| {

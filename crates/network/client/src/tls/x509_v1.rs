@@ -1,5 +1,5 @@
-//! Certificates of version 1, which Go accepts and webpki does not. They have no extensions; `openssl x509 -req` long
-//! made them by default, so that many users and proxies have one.
+//! Certificates of X.509 version 1, which Go accepts and webpki does not. They have no extensions. `openssl x509 -req`
+//! created them by default for a long time, so many users and proxies have one.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,7 +13,7 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::{SubjectPublicKeyInfo, X509Version};
 
-/// Returns the key of a certificate of version 1; `None` for other versions.
+/// Returns the public key of a version 1 certificate, or `None` for other versions.
 #[must_use]
 pub fn v1_public_key(certificate: &CertificateDer<'_>) -> Option<SubjectPublicKeyInfoDer<'static>> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
@@ -21,7 +21,7 @@ pub fn v1_public_key(certificate: &CertificateDer<'_>) -> Option<SubjectPublicKe
     (parsed.version() == X509Version::V1).then(|| SubjectPublicKeyInfoDer::from(key))
 }
 
-/// As `verify_tls12_signature` of rustls, for certificates of any version.
+/// Like rustls' `verify_tls12_signature`, for certificates of any version.
 pub fn tls12_signature(
     message: &[u8],
     certificate: &CertificateDer<'_>,
@@ -39,7 +39,7 @@ pub fn tls12_signature(
     }
 }
 
-/// As `verify_tls13_signature` of rustls, for certificates of any version.
+/// Like rustls' `verify_tls13_signature`, for certificates of any version.
 pub fn tls13_signature(
     message: &[u8],
     certificate: &CertificateDer<'_>,
@@ -52,7 +52,7 @@ pub fn tls13_signature(
     }
 }
 
-/// Verifies a certificate of version 1 that one of the authorities has signed directly. The error is in Go's words.
+/// Verifies a version 1 certificate that one of the authorities has signed directly. The error has Go's message.
 pub fn verify_v1_certificate(
     certificate: &CertificateDer<'_>,
     authorities: &[CertificateDer<'_>],
@@ -85,11 +85,11 @@ fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Option<X509Certificate<'a>>
     X509Certificate::from_der(certificate).ok().map(|(_, parsed)| parsed)
 }
 
-/// Returns true for a certificate that may sign others.
+/// Returns true for a certificate that may sign other certificates.
 fn is_authority(certificate: &X509Certificate<'_>) -> bool {
     match certificate.basic_constraints() {
         Ok(Some(constraints)) => constraints.value.ca,
-        // Without this extension, as in version 1.
+        // The extension is absent, as in version 1.
         Ok(None) => certificate.version() == X509Version::V1 && certificate.subject() == certificate.issuer(),
         Err(_) => false,
     }
@@ -125,7 +125,7 @@ mod tests {
     const AUTHORITY: &str = include_str!("../../test_data/first_version/ca.crt");
     const USER: &str = include_str!("../../test_data/first_version/user.crt");
 
-    /// A handshake is verified with the key of the certificate.
+    /// The handshake is verified with the key of the certificate.
     #[test]
     fn verifies_handshake_signatures_with_the_certificate_key() {
         const KEY: &str = include_str!("../../test_data/first_version/user.key");

@@ -1,17 +1,17 @@
-//! Rewrites the links of a page as a stream: a byte is written as soon as it cannot be part of a link. At most one tag
-//! is held back.
+//! Rewrites the links of a page as a stream. A byte is written as soon as it cannot be part of a link; at most one tag
+//! is buffered.
 
 use binnacle_work::pace;
 
 use super::OwnedLinkRewriter;
 
-/// The cost of a link that is rewritten, besides its bytes.
+/// The cost of rewriting a link, in steps, besides its bytes.
 const STEPS_PER_LINK: u64 = 100;
 
-/// A longer tag is not rewritten.
+/// Longer tags are not rewritten.
 const MAX_TAG: usize = 64 * 1024;
 
-/// The attributes of elements that are links (<https://www.w3.org/TR/html4/index/attributes.html> and HTML 5).
+/// The attributes that contain links, by element (<https://www.w3.org/TR/html4/index/attributes.html> and HTML 5).
 const LINKS: &[(&str, &[&str])] = &[
     ("a", &["href"]),
     ("applet", &["codebase"]),
@@ -47,7 +47,7 @@ const RAW: &[&str] =
 pub(super) struct Rewriter {
     links: OwnedLinkRewriter,
     state: State,
-    /// The tag that is being read, from its `<`.
+    /// The tag that is being read, starting with `<`.
     tag: Vec<u8>,
 }
 
@@ -58,7 +58,7 @@ enum State {
     Open,
     /// In a start tag.
     Tag(TagPosition),
-    /// Until `>`: end tags, declarations, processing instructions, tags that are too long.
+    /// Until `>`: end tags, declarations, processing instructions, and tags that are too long.
     Skip,
     /// After `<!` and this many dashes.
     Declaration(u8),
@@ -75,7 +75,7 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TagPosition {
     Name,
-    /// After `=`, where a quote would begin a value.
+    /// After `=`, before a value that may start with a quote.
     Value,
     Unquoted,
     Quoted(u8),
@@ -86,14 +86,14 @@ impl Rewriter {
         Self { links, state: State::Text, tag: Vec::new() }
     }
 
-    /// Reads a piece of the page and appends the bytes that are ready to `out`.
+    /// Reads a chunk of the page and appends the bytes that are ready to `out`.
     pub(super) fn feed(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         for &byte in piece {
             self.step(byte, out);
         }
     }
 
-    /// Appends the rest of a page that ends within a tag.
+    /// Appends the buffered bytes of a page that ends within a tag.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         out.append(&mut self.tag);
         self.state = State::Text;
@@ -173,7 +173,7 @@ impl Rewriter {
             let equals = skip(at, is_space);
             if tag.get(equals) != Some(&b'=') {
                 if key.is_empty() {
-                    // The end, or a character that begins no attribute.
+                    // The end of the tag, or a character that cannot start an attribute.
                     at += 1;
                 }
                 continue;
@@ -203,14 +203,14 @@ impl Rewriter {
 
 impl Rewriter {
     fn rewrite_link(&self, link: &str) -> Option<String> {
-        // A page may consist of nothing else, and each is several times as much work as its bytes.
+        // A page may consist of links only, and each costs several times as much as its bytes.
         pace(STEPS_PER_LINK + link.len() as u64);
         self.links.rewrite(link)
     }
 }
 
 impl State {
-    /// Returns the next state, where bytes are copied unchanged.
+    /// Returns the next state while bytes are copied unchanged.
     fn after_copying(self, byte: u8) -> Self {
         match (self, byte) {
             (Self::Skip | Self::Declaration(_), b'>') => Self::Text,
@@ -287,7 +287,7 @@ mod tests {
             ("<?php <a href=/x>", "<?php <a href=/x>"),
             (&long, &long),
         ] {
-            // With pieces of any size.
+            // In chunks of any size.
             for size in [1, 2, 7, page.len().max(1)] {
                 let links = LinkRewriter { prefix: "/p", source: "h:1", requested: "", target: "" }.owned();
                 let mut rewriter = Rewriter::new(links);
@@ -299,7 +299,7 @@ mod tests {
         }
     }
 
-    /// The output does not depend on the pieces, and a page without links is unchanged.
+    /// The output does not depend on chunk boundaries, and a page without links is unchanged.
     #[test]
     fn output_does_not_depend_on_piece_boundaries() {
         let pieces = ["<a href=\"/x\"", "<", ">", "/", "!--", "-->", "script", "\"", "'", "=", " ", "x", "</", "&"];

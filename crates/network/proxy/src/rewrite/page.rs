@@ -1,7 +1,7 @@
-//! Rewriting of a page's body as a stream: decompressed, rewritten, compressed again.
+//! Rewrites the body of a page as a stream: decompresses it, rewrites links, and compresses it again.
 //!
-//! Compressed bytes may unpack to a thousand times their number, so pages are rewritten in a task of their own: step by
-//! step, in turns with other work, and no faster than the client reads.
+//! Compressed data may expand by a factor of a thousand, so a separate task rewrites each page: step by step, in turns
+//! with other work, and no faster than the client reads.
 
 use std::io::{self, Write};
 use std::pin::{Pin, pin};
@@ -21,17 +21,17 @@ use tokio::task::AbortHandle;
 use super::OwnedLinkRewriter;
 use super::html::Rewriter;
 
-/// The most bytes that one step rewrites. The decoders unpack as many at once.
+/// The maximum number of bytes rewritten in one step. Decoders decompress as many at once.
 const STEP: usize = 32 << 10;
-/// A compressed byte grows to this many at most.
+/// The maximum factor by which compressed data expands.
 const GROWTH: usize = 1032;
-/// The cost of a byte: one is unpacked, rewritten and packed in 40 ns, and only rewritten in a quarter of that.
+/// The cost per byte: decompressing, rewriting and compressing takes 40 ns, and rewriting alone a quarter of that.
 const STEPS_PER_PACKED_BYTE: u64 = 4;
 const STEPS_PER_BYTE: u64 = 1;
-/// The steps after which the task waits for a turn: one millisecond.
+/// The number of steps after which the task waits for a turn: one millisecond.
 const STEPS_WITHOUT_TURN: u64 = 100_000;
 
-/// Rewrites the links of a response; unchanged if its encoding is unknown.
+/// Rewrites the links of a response. A response with an unknown encoding is unchanged.
 pub(crate) fn rewrite_page(response: Response, links: OwnedLinkRewriter) -> Response {
     let encoding = response.headers().get(CONTENT_ENCODING).map_or("", |value| value.to_str().unwrap_or("?"));
     let codec: Option<Box<dyn Codec>> = match encoding {
@@ -56,7 +56,7 @@ pub(crate) fn rewrite_page(response: Response, links: OwnedLinkRewriter) -> Resp
 }
 
 struct Page {
-    /// None for a page that is not compressed.
+    /// `None` if the page is not compressed.
     codec: Option<Box<dyn Codec>>,
     rewriter: Rewriter,
     /// The steps since the last turn.
@@ -64,7 +64,7 @@ struct Page {
 }
 
 impl Page {
-    /// Rewrites the body and sends its pieces; the last one is none. Returns early if nobody receives them.
+    /// Rewrites the body and sends its chunks, with `None` as the last one. Returns early if the receiver is dropped.
     async fn rewrite(mut self, mut body: Body, pieces: &PieceSender) -> Result<(), BoxError> {
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame?.into_data() else { continue };
@@ -85,7 +85,7 @@ impl Page {
         Ok(())
     }
 
-    /// Waits for a turn if the next step is long, or follows many.
+    /// Waits for a turn if the next step is long, or if many steps have been taken.
     async fn wait(&mut self, waiting: usize) {
         let steps = match &self.codec {
             Some(_) => waiting.saturating_mul(GROWTH).min(STEP) as u64 * STEPS_PER_PACKED_BYTE,
@@ -94,7 +94,7 @@ impl Page {
         self.steps_since_turn += steps;
         if self.steps_since_turn >= STEPS_WITHOUT_TURN {
             self.steps_since_turn = 0;
-            // The last turn ends with its poll.
+            // A turn lasts for one poll.
             tokio::task::yield_now().await;
             large(usize::MAX).await;
         }
@@ -127,18 +127,18 @@ impl Page {
     }
 }
 
-/// A decoder and an encoder.
+/// A decoder and an encoder of the same encoding.
 trait Codec: Send {
-    /// Unpacks a part of the bytes, to [`STEP`] bytes or a few more.
+    /// Decompresses part of the input, to about [`STEP`] bytes.
     fn unpack(&mut self, packed: &mut Bytes) -> io::Result<Vec<u8>>;
-    /// Returns what is left at the end of the packed bytes.
+    /// Returns the remaining output at the end of the input.
     fn end_unpacking(&mut self) -> io::Result<Vec<u8>>;
-    /// Packs bytes; returns those that are ready.
+    /// Compresses bytes and returns the output that is ready.
     fn pack(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>>;
     fn end_packing(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>>;
 }
 
-/// What the decoders and encoders of one library have in common.
+/// The common interface of the decoders and encoders of flate2.
 trait Filter: Write + Send {
     fn take(&mut self) -> Vec<u8>;
     fn end(&mut self) -> io::Result<()>;
@@ -162,7 +162,7 @@ filters!(GzDecoder, GzEncoder, DeflateDecoder, DeflateEncoder);
 
 impl<D: Filter, E: Filter> Codec for (D, E) {
     fn unpack(&mut self, packed: &mut Bytes) -> io::Result<Vec<u8>> {
-        // One call unpacks no more than the decoder's buffer holds.
+        // One call decompresses no more than the decoder's buffer holds.
         let taken = self.0.write(packed)?;
         if taken == 0 {
             return Err(io::Error::new(io::ErrorKind::WriteZero, "failed to write whole buffer"));
@@ -189,10 +189,10 @@ impl<D: Filter, E: Filter> Codec for (D, E) {
     }
 }
 
-/// The pieces of a rewritten page, or the error that ends it. The last piece is none.
+/// The chunks of a rewritten page, or the error that ends it. The last chunk is `None`.
 type PieceSender = mpsc::Sender<Result<Option<Bytes>, BoxError>>;
 
-/// The body of a page that a task rewrites. The task ends when this is dropped.
+/// The body of a page that a task rewrites. Dropping it aborts the task.
 struct RewrittenBody {
     pieces: mpsc::Receiver<Result<Option<Bytes>, BoxError>>,
     is_done: bool,
@@ -230,7 +230,7 @@ impl HttpBody for RewrittenBody {
             Some(Ok(Some(piece))) => return Poll::Ready(Some(Ok(Frame::data(piece)))),
             Some(Ok(None)) => None,
             Some(Err(error)) => Some(Err(error)),
-            // The task ends without a last piece only by a panic.
+            // Only a panic ends the task without a last chunk.
             None => Some(Err("the page could not be rewritten".into())),
         };
         self.is_done = true;
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(text, WANT);
     }
 
-    /// Returns a body with compressed bytes, and the number of its pieces that were taken.
+    /// Returns a compressed body, and the number of its chunks that were read.
     fn packed(bytes: &[u8]) -> (Body, Arc<AtomicUsize>) {
         let mut packer = GzEncoder::new(Vec::new(), Compression::default());
         packer.write_all(bytes).unwrap();
@@ -310,7 +310,7 @@ mod tests {
         rewrite_page(response, LinkRewriter { prefix: "/p", source: "h:1", requested: "", target: "" }.owned())
     }
 
-    /// 4 MB from 4 KB: every step is charged, the task waits for turns, and others run meanwhile.
+    /// 4 MB from 4 KB: every step is charged, the task waits for turns, and other tasks run meanwhile.
     #[tokio::test]
     async fn unpacks_decompression_bombs_in_turns() {
         let budget = WorkBudget::new(WorkLimits::REQUEST);
@@ -332,7 +332,7 @@ mod tests {
         assert!(unpacked.iter().all(|byte| *byte == 0));
         let steps = (4 << 20) / STEP;
         assert!(polls.load(Ordering::SeqCst) >= steps, "{polls:?} of {steps}");
-        // The stream has a budget without limits, so that long pages are sent to their end.
+        // The stream has a budget without limits, so that long pages are sent completely.
         assert_eq!(budget.check(), Ok(()));
     }
 

@@ -1,23 +1,23 @@
-//! Frames that bring nothing: of unknown streams, without data, pings and answers that nobody waits for.
+//! Throttles frames without payload: of unknown streams, without data, pings and unexpected replies.
 
 use std::time::Duration;
 
-/// The number of such frames in a row that are read without delay. A kubelet sends a few in a minute.
+/// The number of consecutive useless frames that are read without delay. A kubelet sends a few per minute.
 const FREE: u32 = 1000;
-/// The delay of each further one.
+/// The delay of each further useless frame.
 const DELAY: Duration = Duration::from_millis(10);
 
-/// Slows down a peer that sends nothing but such frames.
+/// Delays the frames of a peer that sends only useless ones.
 #[derive(Default)]
 pub(crate) struct FloodLimiter(u32);
 
 impl FloodLimiter {
-    /// A frame with data has arrived.
+    /// Resets the count after a frame with data.
     pub(crate) fn reset(&mut self) {
         self.0 = 0;
     }
 
-    /// A frame has arrived that brings nothing.
+    /// Counts a useless frame, and delays it beyond the limit.
     pub(crate) async fn delay(&mut self) {
         self.0 = self.0.saturating_add(1);
         if self.0 > FREE {

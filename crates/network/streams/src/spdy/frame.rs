@@ -1,4 +1,4 @@
-//! Reading and writing of frames.
+//! Reads and writes frames.
 
 use std::io;
 
@@ -8,9 +8,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use super::Headers;
 use super::headers::{Packer, Unpacker};
 
-/// The most bytes of a data frame that are read at once; longer ones come in pieces.
+/// The maximum number of bytes of a data frame that are read at once. Longer frames are split.
 const PIECE: usize = 32 * 1024;
-/// Control frames have a few hundred bytes here; the protocol allows 16 MiB.
+/// The maximum size of a control frame. They have a few hundred bytes in practice; the protocol allows 16 MiB.
 const MAX_CONTROL: usize = 64 * 1024;
 
 const VERSION: u16 = 3;
@@ -26,7 +26,7 @@ const MAX_ID: u32 = 0x7fff_ffff;
 /// A frame of either direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// Opens a stream; with `fin`, its opener sends no data.
+    /// Opens a stream. With `fin`, its opener sends no data.
     Open {
         stream: u32,
         fin: bool,
@@ -37,7 +37,7 @@ pub enum Frame {
         stream: u32,
         fin: bool,
     },
-    /// A piece of data, or with `fin` the last one.
+    /// A chunk of data; with `fin`, the last one.
     Data {
         stream: u32,
         fin: bool,
@@ -49,13 +49,13 @@ pub enum Frame {
         reason: Reset,
     },
     Ping(u32),
-    /// No more streams.
+    /// The peer accepts no more streams.
     GoAway,
-    /// Further headers of a stream, settings and windows, which are ignored.
+    /// Further headers of a stream, settings and window updates, which are ignored.
     Other,
 }
 
-/// The status with which a stream was reset.
+/// The status code of a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reset(pub u32);
 
@@ -78,7 +78,7 @@ pub enum FrameError {
 pub struct Reader<R> {
     stream: R,
     unpacker: Unpacker,
-    /// The rest of a data frame that is read in pieces: the stream, its `fin`, and the number of bytes left.
+    /// The rest of a data frame that is read in chunks: the stream, its `fin`, and the number of remaining bytes.
     rest: Option<(u32, bool, usize)>,
 }
 
@@ -87,8 +87,8 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         Self { stream, unpacker: Unpacker::new(), rest: None }
     }
 
-    /// Returns the next frame; `None` at the end of the connection. Not cancel safe: the future must be polled to its
-    /// end.
+    /// Returns the next frame, or `None` at the end of the connection. Not cancel safe: the future must be polled to
+    /// completion.
     pub async fn next(&mut self) -> Result<Option<Frame>, FrameError> {
         if let Some((stream, fin, left)) = self.rest.take() {
             return self.data(stream, fin, left).await.map(Some);
@@ -145,7 +145,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                 let headers = self.unpacker.unpack(block)?;
                 Frame::Open { stream: stream()?, fin, headers }
             }
-            // Ignored blocks are decompressed too, as compression continues across blocks.
+            // Ignored blocks must be decompressed too, because compression state spans blocks.
             SYN_REPLY | HEADERS => {
                 let block = payload.get(4..).ok_or(FrameError::Invalid("too short"))?;
                 self.unpacker.unpack(block)?;
@@ -170,7 +170,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         Self { stream, packer: Packer::new() }
     }
 
-    /// Writes a frame. A future that is dropped before it resolves leaves the connection unusable.
+    /// Writes a frame. Dropping the future before it completes leaves the connection unusable.
     pub async fn write(&mut self, frame: &Frame) -> Result<(), FrameError> {
         let mut bytes = Vec::new();
         match frame {
@@ -278,7 +278,7 @@ mod tests {
         }
         assert_eq!(seen, data);
 
-        // One frame that is longer than a piece, as other writers make it.
+        // One frame that is longer than a chunk, as other implementations send it.
         let mut bytes = [0, 0, 0, 5, 1].to_vec();
         bytes.extend_from_slice(&(data.len() as u32).to_be_bytes()[1..]);
         bytes.extend_from_slice(&data);

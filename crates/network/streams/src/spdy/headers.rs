@@ -1,4 +1,4 @@
-//! Blocks of headers: names and values with their lengths, compressed with the connection's earlier blocks as context.
+//! Header blocks: names and values with their lengths, compressed with the connection's earlier blocks as context.
 
 use binnacle_work::pace;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
@@ -8,10 +8,10 @@ use super::frame::FrameError;
 
 /// The compression dictionary (section 2.6.10.1 of the draft).
 const DICTIONARY: &[u8] = include_bytes!("dictionary.bin");
-/// The largest unpacked size of one frame's headers. In practice they have some hundred bytes.
+/// The maximum decompressed size of a frame's headers. In practice they have some hundred bytes.
 const MAX_BLOCK: usize = 64 * 1024;
 const MAX_HEADERS: usize = 100;
-/// The bytes that are unpacked and read in ten nanoseconds.
+/// The number of bytes that are decompressed and parsed in ten nanoseconds.
 const BYTES_PER_STEP: u64 = 4;
 
 /// Decompresses the blocks of one direction.
@@ -35,12 +35,12 @@ impl Unpacker {
                 }
                 block.reserve(block.len());
             }
-            // A block of a hundred bytes may unpack to the most that a block may have.
+            // A block of a hundred bytes may expand to the maximum size.
             pace((block.capacity() - block.len()) as u64 / BYTES_PER_STEP);
             let (taken, made) = (self.0.total_in(), block.len());
             let result = self.0.decompress_vec(left, &mut block, FlushDecompress::Sync);
             left = &left[(self.0.total_in() - taken) as usize..];
-            // Needed once, by the first block of a connection.
+            // The first block of a connection needs the dictionary.
             if let Err(error) = &result
                 && error.needs_dictionary().is_some()
             {
@@ -80,7 +80,7 @@ impl Packer {
             let status = self.0.compress_vec(&block[at..], &mut packed, FlushCompress::Sync);
             status.map_err(|_| FrameError::Headers("not compressible"))?;
             let all_in = (self.0.total_in() - began) as usize == block.len();
-            // Room left in the buffer means that everything has been flushed.
+            // If the buffer has room left, everything has been flushed.
             if all_in && packed.len() < packed.capacity() {
                 return Ok(packed);
             }

@@ -1,8 +1,8 @@
-//! A client's WebSocket whose long messages arrive as several short ones.
+//! Splits the long messages of a client's WebSocket.
 //!
-//! The WebSocket library makes room for a whole frame as soon as its length is announced, and collects the fragments of
-//! a message until the last one. Both is memory that a client gets for a few bytes. The streams of Kubernetes do not
-//! depend on the boundaries of messages, so a long or fragmented message is passed on as it arrives.
+//! The WebSocket library allocates a whole frame as soon as its length is announced, and buffers the fragments of a
+//! message until the last one. A client could claim that memory with few bytes. The Kubernetes streaming protocols do
+//! not depend on message boundaries, so long and fragmented messages are forwarded in parts as they arrive.
 
 use std::io;
 use std::pin::Pin;
@@ -11,9 +11,9 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, BufMut, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The longest frame that is passed on as it is.
+/// The maximum size of a frame that is forwarded unchanged.
 pub(super) const PIECE: usize = 64 << 10;
-/// The bytes that are read at once.
+/// The number of bytes that are read at once.
 const SLICE: usize = 8 << 10;
 
 const FIN: u8 = 0x80;
@@ -23,38 +23,38 @@ const TEXT: u8 = 1;
 const BINARY: u8 = 2;
 const MASKED: u8 = 0x80;
 
-/// The meaning of messages.
+/// The meaning of the client's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// The first byte of a message is its channel.
+    /// The first byte of a message is the channel number.
     Channels,
-    /// Messages are the parts of one stream.
+    /// Messages are consecutive parts of one stream.
     Bytes,
-    /// Nobody reads them.
+    /// Messages are discarded.
     Ignored,
 }
 
 pub(super) struct MessageSplitter<S> {
     stream: S,
     content: Content,
-    /// The longest frame that the client may send.
+    /// The maximum size of a frame that the client may send.
     max_frame: u64,
     part: Part,
-    /// The type of the message of which a fragment was read, but not the last one.
+    /// The opcode of a fragmented message whose last fragment has not been read.
     open: Option<u8>,
-    /// The channel of the current message, once its first byte was read.
+    /// The channel of the current message, once its first byte has been read.
     channel: Option<u8>,
-    /// Frames for the library.
+    /// Frames that are ready for the library.
     ready: BytesMut,
 }
 
-/// The part of a frame that is read next.
+/// The next part of a frame to read.
 enum Part {
-    /// The head, of which these bytes were read.
+    /// The head; these bytes of it have been read.
     Head(Vec<u8>),
-    /// The rest of a frame that is passed on.
+    /// The rest of a frame that is forwarded unchanged.
     Unchanged(u64),
-    /// The payload of a frame that is passed on in pieces.
+    /// The payload of a frame that is split.
     Payload(Payload),
 }
 
@@ -62,7 +62,7 @@ struct Payload {
     opcode: u8,
     is_last: bool,
     mask: [u8; 4],
-    /// The number of bytes that were read.
+    /// The number of payload bytes that have been read.
     at: u64,
     left: u64,
 }
@@ -75,7 +75,7 @@ struct Head {
 }
 
 impl Head {
-    /// Returns the head once it is complete.
+    /// Returns the head, or `None` if it is incomplete.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let (&first, &second) = (bytes.first()?, bytes.get(1)?);
         let mut rest = bytes.get(2..)?;
@@ -98,7 +98,7 @@ impl<S> MessageSplitter<S> {
         Self { stream, content, max_frame: max_frame as u64, part, open: None, channel: None, ready: BytesMut::new() }
     }
 
-    /// Takes bytes of the client.
+    /// Processes bytes from the client.
     fn take(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             match &mut self.part {
@@ -132,13 +132,13 @@ impl<S> MessageSplitter<S> {
         }
     }
 
-    /// Returns what follows the head of a frame.
+    /// Returns the part that follows the head of a frame.
     fn begin(&mut self, head: &Head, mut bytes: Vec<u8>) -> Part {
         let opcode = head.first & OPCODE;
         let is_last = head.first & FIN != 0;
         let is_plain = head.first & !(FIN | OPCODE) == 0 && opcode <= BINARY && head.length <= self.max_frame;
         let (Some(mask), true) = (head.mask, is_plain) else {
-            // The library answers control frames and errors.
+            // The library handles control frames and errors.
             self.ready.put_slice(&bytes);
             return Part::Unchanged(head.length);
         };
@@ -150,7 +150,7 @@ impl<S> MessageSplitter<S> {
                 return Part::Unchanged(head.length);
             }
             (Some(_), _) => {
-                // A message within another one is as wrong as the rest of none.
+                // A message within another message is as invalid as a continuation without a message.
                 bytes[0] &= !OPCODE;
                 self.ready.put_slice(&bytes);
                 return Part::Unchanged(head.length);
@@ -159,7 +159,7 @@ impl<S> MessageSplitter<S> {
         Part::Payload(Payload { opcode, is_last, mask, at: 0, left: head.length })
     }
 
-    /// Begins the next frame if this one has ended.
+    /// Starts the next frame if this one is complete.
     fn end(&mut self) {
         match &self.part {
             Part::Unchanged(0) => {}
@@ -174,12 +174,12 @@ impl<S> MessageSplitter<S> {
         self.part = Part::Head(Vec::new());
     }
 
-    /// Makes a message of a piece.
+    /// Emits part of a payload as a message.
     fn emit(&mut self, opcode: u8, piece: &mut Vec<u8>) {
         let opcode = match self.content {
             Content::Ignored => return,
             Content::Bytes => opcode,
-            // The end of a piece may be within a character.
+            // A part may end within a UTF-8 sequence.
             Content::Channels => BINARY,
         };
         if self.content == Content::Channels {
@@ -189,7 +189,7 @@ impl<S> MessageSplitter<S> {
             }
         }
         self.ready.put_u8(FIN | opcode);
-        // Pieces are as short as reads.
+        // Parts are as short as reads.
         let length = u16::try_from(piece.len()).unwrap_or(u16::MAX);
         match length {
             0..126 => self.ready.put_u8(MASKED | length as u8),
@@ -240,7 +240,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for MessageSplitter<S> {
 mod tests {
     use super::*;
 
-    /// Returns a frame of a client, with a mask.
+    /// Returns a masked frame of a client.
     fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
         let mut frame = vec![first];
         match payload.len() {
@@ -260,7 +260,8 @@ mod tests {
         frame
     }
 
-    /// Sends frames in slices; returns the type and the payload of those that arrive, and the most bytes held.
+    /// Sends frames in slices. Returns opcode and payload of the emitted frames, and the maximum number of buffered
+    /// bytes.
     fn through(content: Content, sent: &[u8], slice: usize) -> (Vec<(u8, Vec<u8>)>, usize) {
         let mut pieces = MessageSplitter::new(tokio::io::empty(), content, 1 << 20);
         let (mut got, mut most) = (BytesMut::new(), 0);
@@ -334,7 +335,7 @@ mod tests {
         }
     }
 
-    /// Frames that break the protocol are left to the library, which ends the connection.
+    /// Frames that violate the protocol are left to the library, which closes the connection.
     #[test]
     fn passes_protocol_errors_through() {
         let unmasked = [FIN | BINARY, 1, 7].to_vec();
@@ -345,7 +346,7 @@ mod tests {
             pieces.take(&sent);
             assert_eq!(pieces.ready, sent);
         }
-        // Only the head of a frame above the limit.
+        // Only the head of a frame beyond the limit.
         let mut pieces = MessageSplitter::new(tokio::io::empty(), Content::Channels, 1 << 20);
         let long = [&[FIN | BINARY, 0xff][..], &(2u64 << 20).to_be_bytes(), &[0; 4]].concat();
         pieces.take(&long);
@@ -362,7 +363,7 @@ mod tests {
             pieces.take(&[&[first, 0xff][..], &length.to_be_bytes(), &[0; 4]].concat());
             assert!(pieces.ready.capacity() < 1024);
         }
-        // Fragments without end.
+        // Endless fragments.
         let mut pieces = MessageSplitter::new(tokio::io::empty(), Content::Ignored, 1 << 20);
         pieces.take(&frame(BINARY, b"x"));
         (0..10_000).for_each(|_| pieces.take(&frame(CONTINUATION, &[0; 1000])));
