@@ -250,7 +250,7 @@ impl Reconciler<'_> {
         if definition.is("Established") {
             self.serving.serve_later(&definition, &mut self.pending, &*self.state.registrar);
         }
-        self.remember(&definition, true, definition.generation, Some(entry.revision()));
+        self.cache(&definition, true, definition.generation, Some(entry.revision()));
     }
 
     async fn reconcile_group(&mut self, group: &str) -> Result<(), Status> {

@@ -68,7 +68,7 @@ impl CustomPruning for VersionSchema {
         let reading = self.reading(source == CustomSource::Server);
         let (schema, reading) = match source {
             CustomSource::Request { report_unknown } => {
-                let reading = CoercionOptions { report_unknown: report_unknown, ..reading };
+                let reading = CoercionOptions { report_unknown, ..reading };
                 match self.of_object(object) {
                     Ok(schema) => (schema, reading),
                     Err(_) => (
@@ -79,7 +79,7 @@ impl CustomPruning for VersionSchema {
             }
             CustomSource::RequestOfOtherKind { report_unknown } => (
                 self.schema.resource(),
-                CoercionOptions { report_unknown: report_unknown, declared_type: DeclaredType::OtherKind, ..reading },
+                CoercionOptions { report_unknown, declared_type: DeclaredType::OtherKind, ..reading },
             ),
             CustomSource::Apply => (self.schema.resource(), CoercionOptions { applied: true, ..reading }),
             CustomSource::Server => (self.of_object(object)?, reading),

@@ -248,7 +248,7 @@ impl Api {
             return cached.clone();
         }
         let documents = Discovery::new(served.clone(), self.addresses.clone());
-        let documents = Arc::new(documents.counted(self.discovery_metrics.clone()));
+        let documents = Arc::new(documents.with_metrics(self.discovery_metrics.clone()));
         self.discovery.store(Some(documents.clone()));
         documents
     }

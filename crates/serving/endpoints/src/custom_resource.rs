@@ -4,7 +4,7 @@ use binnacle_meta::{GroupVersion, Status};
 use binnacle_registry::{Context, Resource};
 use binnacle_schema::decode::{DecodeError, Decoded, EmptyFields};
 use binnacle_schema::{Finding, Findings, JsonError, Limits, Value, cbor, json, yaml};
-use binnacle_scheme::{CustomSchema, CustomSource, Pruned};
+use binnacle_scheme::{CustomSchema, CustomSource, PruneResult};
 
 use crate::body::{self, ExpectedKind};
 use crate::negotiate::Encoding;
@@ -163,7 +163,7 @@ pub(crate) fn prune(
         false => CustomSource::RequestOfOtherKind { report_unknown },
     };
     match custom.prune(&mut value, source) {
-        Ok(Pruned { unknown, .. }) => {
+        Ok(PruneResult { unknown, .. }) => {
             findings.extend(unknown.into_iter().map(Finding::PrunedField));
             Ok(Decoded { value, findings, empty_fields: EmptyFields::default() })
         }

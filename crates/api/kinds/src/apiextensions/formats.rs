@@ -15,7 +15,7 @@ pub(super) fn unrecognized(definition: FieldRef<CustomResourceDefinition>) -> Ve
     let mut collect = |schema: FieldRef<Props>| {
         let format = schema.at(Props::FORMAT).str();
         let known = match schema.at(Props::TYPE).str() {
-            "" | "string" => Format::new(format).known().is_some(),
+            "" | "string" => Format::new(format).supported().is_some(),
             "integer" => matches!(format, "int32" | "int64"),
             "number" => matches!(format, "float" | "double"),
             _ => false,

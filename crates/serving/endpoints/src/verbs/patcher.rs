@@ -5,7 +5,7 @@ use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupVersion, Status, go_q
 use binnacle_patch::{json_patch, merge, strategic};
 use binnacle_registry::{Context, Resource};
 use binnacle_schema::decode::{self, Decoded};
-use binnacle_schema::json::{self, WithAnyNumber};
+use binnacle_schema::json::{self, AnyNumberDocument};
 use binnacle_schema::{Finding, Findings, JsonError, Limits, Message, Ty, Value};
 use binnacle_scheme::Kinds;
 
@@ -66,7 +66,7 @@ impl Patch {
             PatchType::Json => {
                 let patch = if is_strict { json_patch::parse(bytes) } else { json_patch::parse_unvalidated(bytes) }?;
                 let findings = patch.findings().clone();
-                (has_out_of_range_number, rewrites_numbers) = (patch.is_beyond(), patch.rewrites_numbers());
+                (has_out_of_range_number, rewrites_numbers) = (patch.exceeds_f64(), patch.rewrites_numbers());
                 (Content::Json(patch), findings, "json patch ")
             }
             PatchType::Merge => {
@@ -204,7 +204,7 @@ impl Patch {
 /// Parses a patch that must be an object; `null` is an empty object.
 fn parse_object(bytes: &[u8]) -> Result<(Value, Findings), String> {
     let read = json::parse_with_any_number(bytes, &Limits::default()).map_err(|error| error.to_string())?;
-    let WithAnyNumber { value, findings, beyond, .. } = read;
+    let AnyNumberDocument { value, findings, beyond, .. } = read;
     match value {
         Value::Object(_) => match beyond {
             Some(number) => Err(JsonError::Number(number).to_string()),
@@ -230,8 +230,8 @@ struct MergePatch {
 fn merge_patch(bytes: &[u8], is_strict: bool) -> Result<MergePatch, Status> {
     let none = || Status::bad_request("Invalid JSON Patch");
     match json::parse_with_any_number(bytes, &Limits::default()) {
-        Ok(WithAnyNumber { value: Value::Null, .. }) => Err(none()),
-        Ok(WithAnyNumber { value, findings, beyond, rewrites_numbers })
+        Ok(AnyNumberDocument { value: Value::Null, .. }) => Err(none()),
+        Ok(AnyNumberDocument { value, findings, beyond, rewrites_numbers })
             if match value {
                 Value::Object(_) => !is_strict || beyond.is_none(),
                 Value::List(_) => !is_strict,
