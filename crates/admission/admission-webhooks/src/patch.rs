@@ -63,7 +63,7 @@ pub(crate) async fn apply_patch(
             check_built_in(subject, &mut changed, kind).map(|()| missing_type_meta)
         }
         None => {
-            check_custom(&changed, patch.is_beyond()).map(|()| MissingTypeMeta::default()).map_err(Status::internal)
+            check_custom(&changed, patch.exceeds_f64()).map(|()| MissingTypeMeta::default()).map_err(Status::internal)
         }
     };
     let missing_type_meta = missing_type_meta.map_err(Failure::Unusable)?;
@@ -71,10 +71,10 @@ pub(crate) async fn apply_patch(
     Ok(Some(PatchedObject { object, missing_type_meta }))
 }
 
-/// Checks that a patched custom object can be decoded. `is_beyond` is true if the patch has a number that overflows an
+/// Checks that a patched custom object can be decoded. `exceeds_f64` is true if the patch has a number that overflows an
 /// `f64`.
-fn check_custom(changed: &Value, is_beyond: bool) -> Result<(), String> {
-    if is_beyond && let Some(number) = json::raw_number(changed) {
+fn check_custom(changed: &Value, exceeds_f64: bool) -> Result<(), String> {
+    if exceeds_f64 && let Some(number) = json::raw_number(changed) {
         json::interpret(changed)?;
         return Err(JsonError::Number(number.to_owned()).to_string());
     }

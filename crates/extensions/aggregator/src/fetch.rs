@@ -111,9 +111,9 @@ pub(crate) async fn send(
 }
 
 fn build_request(address: &str, request: &FetchRequest<'_>) -> Result<Request<Body>, String> {
-    let mut request = Request::new(Body::empty());
-    *request.uri_mut() = request.path.parse().map_err(|error| format!("invalid path: {error}"))?;
-    let headers = request.headers_mut();
+    let mut http_request = Request::new(Body::empty());
+    *http_request.uri_mut() = request.path.parse().map_err(|error| format!("invalid path: {error}"))?;
+    let headers = http_request.headers_mut();
     let put = |headers: &mut HeaderMap, name: HeaderName, text: &str| {
         if let Ok(value) = HeaderValue::from_str(text)
             && !text.is_empty()
@@ -129,7 +129,7 @@ fn build_request(address: &str, request: &FetchRequest<'_>) -> Result<Request<Bo
         headers.insert(PEER_PROXIED, HeaderValue::from_static("true"));
     }
     identity::set(headers, request.user)?;
-    Ok(request)
+    Ok(http_request)
 }
 
 /// Returns `namespace/name:port`, for the log.

@@ -58,7 +58,7 @@ fn v2(documents: &OpenApi, accept: &str, accept_encoding: &str) -> (String, Vec<
 #[test]
 fn updated_documents_equal_new_ones() {
     const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-    let rebuilt = |served: &Served| OpenApi::new(served.clone().into(), Shared::Static(&BuiltInKinds));
+    let rebuilt = |served: &ServedResources| OpenApi::new(served.clone().into(), Shared::Static(&BuiltInKinds));
     let begin = default_served();
     let (a, b, changed) = (resource("a.test", "as", 1), resource("a.test", "as-bs", 2), resource("a.test", "as", 3));
     let one = serve(&begin, "a.test", vec![a.clone()]);

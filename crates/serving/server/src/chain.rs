@@ -164,7 +164,7 @@ impl Chain {
         if let Some(trail) = trail {
             let mut info = None;
             record.note(|facts| info = facts.info.clone());
-            let head = filters::audit::ResponseHead::of(&response, head_body);
+            let head = filters::audit::ResponseFacts::of(&response, head_body);
             auditor = filters::audit::record_response(trail, presented.unwrap_or_default(), info, head).await;
         }
         if response.status() == http::StatusCode::SWITCHING_PROTOCOLS {

@@ -69,7 +69,7 @@ impl PostedObject {
         let notes = RequestNotes::new(warnings, request.record.clone());
         let context = Context::new(user, info.namespace.clone(), params.dry_run)
             .with_notes(notes)
-            .asked(params.options(), request.deadline);
+            .with_options(params.options(), request.deadline);
         let message = kind.message()?;
 
         let sent = api_version(&bytes, encoding);

@@ -253,7 +253,7 @@ fn encode(mut object: Value) -> Vec<u8> {
 mod tests {
     use binnacle_schema::value;
     use binnacle_scheme::{
-        Converted, CustomConversion, CustomDefaults, CustomPruning, CustomVersion, Pruned, too_large_reason,
+        ConversionFuture, CustomConversion, CustomDefaults, CustomPruning, CustomVersion, PruneResult, too_large_reason,
     };
     use binnacle_store::Revision;
     use parking_lot::Mutex;
@@ -265,7 +265,7 @@ mod tests {
     struct RenamingConverter(Mutex<Vec<usize>>);
 
     impl Converter for RenamingConverter {
-        fn convert(&self, mut objects: Vec<Value>, api_version: &str) -> Converted<'_> {
+        fn convert(&self, mut objects: Vec<Value>, api_version: &str) -> ConversionFuture<'_> {
             self.0.lock().push(objects.len());
             for object in &mut objects {
                 object.make_object().insert("apiVersion", api_version);
@@ -290,8 +290,8 @@ mod tests {
     }
 
     impl CustomPruning for PermissiveSchema {
-        fn prune(&self, _: &mut Value, _: CustomSource) -> Result<Pruned, String> {
-            Ok(Pruned::default())
+        fn prune(&self, _: &mut Value, _: CustomSource) -> Result<PruneResult, String> {
+            Ok(PruneResult::default())
         }
     }
 
@@ -369,7 +369,7 @@ mod tests {
     }
 
     impl Converter for GrowingConverter {
-        fn convert(&self, mut objects: Vec<Value>, api_version: &str) -> Converted<'_> {
+        fn convert(&self, mut objects: Vec<Value>, api_version: &str) -> ConversionFuture<'_> {
             self.calls.lock().push(objects.len());
             let answer = objects.len() * self.length;
             for object in &mut objects {

@@ -9,7 +9,9 @@ use binnacle_builtin::Releases;
 use binnacle_meta::Status;
 use binnacle_metrics::Registry;
 use binnacle_registry::hooks::Hooks;
-use binnacle_registry::{Catalog, Context, DeleteOptions, Deleted, Installer, Resource, StorageOptions, UpdateOptions};
+use binnacle_registry::{
+    Catalog, Context, DeleteOptions, DeleteOutcome, Installer, Resource, StorageOptions, UpdateOptions,
+};
 use binnacle_request::{CreatePermit, User};
 use binnacle_schema::Value;
 use binnacle_services::{ServiceConfig, service_hooks};
@@ -98,7 +100,7 @@ impl Server {
         updated.map(|updated| updated.stored.object)
     }
 
-    pub async fn delete(&self, path: &str, namespace: &str, name: &str) -> Result<Deleted, Status> {
+    pub async fn delete(&self, path: &str, namespace: &str, name: &str) -> Result<DeleteOutcome, Status> {
         let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
         self.resource(path).delete(&user(namespace, false), name, &options).await
     }

@@ -58,7 +58,7 @@ impl Inner {
             Arc::make_mut(&mut served).insert(entry.group.clone(), version);
         }
         let groups = registry.listed_groups(&own);
-        let mut discovery = Discovery::new(served, self.addresses.clone()).listing(groups);
+        let mut discovery = Discovery::new(served, self.addresses.clone()).with_groups(groups);
         if let Some(peers) = peers {
             let all = merge_peers(peers.name(), discovery.discovered(), &peers.groups());
             discovery = discovery.with_peers(all);

@@ -92,7 +92,7 @@ impl PresentedCredentials {
 }
 
 /// The properties of a response for audit events.
-pub(crate) struct ResponseHead {
+pub(crate) struct ResponseFacts {
     audit_exempt: bool,
     code: StatusCode,
     status: Option<Arc<Status>>,
@@ -104,7 +104,7 @@ pub(crate) struct ResponseHead {
     whole: Option<Bytes>,
 }
 
-impl ResponseHead {
+impl ResponseFacts {
     /// `body` is the content of the response before it is omitted for a HEAD request.
     pub(crate) fn of(response: &Response, body: Option<Bytes>) -> Self {
         let media_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -126,7 +126,7 @@ pub(crate) async fn record_response(
     trail: Arc<Trail>,
     presented: PresentedCredentials,
     info: Option<Arc<RequestInfo>>,
-    head: ResponseHead,
+    head: ResponseFacts,
 ) -> Option<ResponseAuditor> {
     let info = info.filter(|_| !head.audit_exempt)?;
     // A request that is rejected before authentication only has an event for the head of the response.

@@ -5,7 +5,7 @@ use binnacle_endpoints::{HandlerResult, SubresourceCall, SubresourceHandler};
 use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::{Pod, PodSpec};
 use binnacle_meta::{GroupResource, Status};
-use binnacle_proxy::{OnBodyError, until_shutdown};
+use binnacle_proxy::{self as proxy, OnBodyError};
 use binnacle_registry::object;
 use binnacle_request::{Body, BoxFuture, Request, Response};
 use binnacle_streams::{as_messages, is_websocket};
@@ -55,7 +55,7 @@ impl Log {
         let target = if skips_verification { &kubelet.unverified } else { &kubelet.target };
         let path = format!("/containerLogs/{}/{}/{container}", info.namespace, object::name(&pod));
         let log = self.request_log(target, &format!("{path}{}", options.query()), &info.name).await?;
-        let body = until_shutdown(log, &request.shutdown, OnBodyError::End);
+        let body = proxy::until_shutdown(log, &request.shutdown, OnBodyError::End);
         if is_websocket(&request.headers) {
             return as_messages(request, body);
         }

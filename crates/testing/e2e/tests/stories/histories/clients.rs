@@ -267,7 +267,7 @@ async fn list(objects: &Objects, asked: RequestedState, selected: bool) -> Optio
 async fn stream(objects: &Objects) -> Option<Action> {
     let params = WatchParams { timeout: Some(1), ..WatchParams::streaming_lists() };
     let mut events = objects.api.watch(&params, "").await.ok()?.boxed();
-    let (mut found, mut events, mut version) = (ObjectVersions::new(), Vec::new(), None);
+    let (mut found, mut changes, mut version) = (ObjectVersions::new(), Vec::new(), None);
     while let Ok(Some(event)) = events.try_next().await {
         match (event, version) {
             (WatchEvent::Bookmark(bookmark), None) => {
@@ -276,13 +276,13 @@ async fn stream(objects: &Objects) -> Option<Action> {
             }
             (WatchEvent::Added(object), None) => drop(found.insert(object.name_any(), objects.described(&object))),
             (event, None) => panic!("{event:?} before the end of what there was"),
-            (event, Some(_)) => events.extend(objects.event_of(event)),
+            (event, Some(_)) => changes.extend(objects.event_of(event)),
         }
-        if events.len() > 10 {
+        if changes.len() > 10 {
             break;
         }
     }
-    Some(Action::Stream { version: version?, found, events })
+    Some(Action::Stream { version: version?, found, events: changes })
 }
 
 fn note(history: &History, began: Instant, answered: bool, action: Option<Action>) {
