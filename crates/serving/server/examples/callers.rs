@@ -13,8 +13,8 @@ use binnacle_authn::{
     ServiceAccountOptions, ServiceAccountTokens, TokenCache, TokenCacheMetrics, TokenFile, TokenUnion, Union, X509,
 };
 use binnacle_authz::{
-    Attributes, AuthorizationConfig, Authorizer, AuthorizerConfig, AuthorizerMode, Metrics, Node, NodeFeatures,
-    NodeGraph, Parts, Rbac, RbacIndex, RbacKind,
+    Attributes, AuthorizationConfig, Authorizer, AuthorizerConfig, AuthorizerDependencies, AuthorizerMode, Metrics,
+    Node, NodeFeatures, NodeGraph, Rbac, RbacIndex, RbacKind,
 };
 use binnacle_jwt::private_from_pem;
 use binnacle_metrics::Registry;
@@ -195,7 +195,8 @@ fn authorizer(registry: &Registry) -> Result<Arc<dyn Authorizer>, Box<dyn std::e
         Arc::new(Rbac::new(Arc::new(index))),
     );
     let metrics = Arc::new(Metrics::register(registry)?);
-    let parts = Parts { abac: None, node: Some(node), rbac: Some(rbac), paths: None, metrics, dialer: None };
+    let parts =
+        AuthorizerDependencies { abac: None, node: Some(node), rbac: Some(rbac), paths: None, metrics, dialer: None };
     let authorizers = [AuthorizerMode::Node, AuthorizerMode::Rbac].map(AuthorizerConfig::of).to_vec();
     Ok(Arc::new(parts.assemble(&AuthorizationConfig { authorizers })?))
 }

@@ -152,7 +152,7 @@ fn start_informers(
     access.webhooks.follow(catalog, watch_tasks, shutdown);
     let mut hooks = access.aggregator.start(watch_tasks, shutdown).map_err(|_| StartFailure::NoRegistration)?;
     if let Some(peers) = peers {
-        hooks.extend(peers.follow(watch_tasks, shutdown).map_err(|_| StartFailure::NoRegistration)?);
+        hooks.extend(peers.start(watch_tasks, shutdown).map_err(|_| StartFailure::NoRegistration)?);
     }
     Ok(hooks)
 }

@@ -42,18 +42,18 @@ impl AdmissionPolicies {
         authorizer: &Arc<dyn Authorizer>,
         aggregator: &Aggregator,
     ) -> Vec<Arc<dyn Plugin>> {
-        let surroundings = PluginDependencies {
+        let dependencies = PluginDependencies {
             policies: self.policies.clone(),
             catalog: catalog.clone(),
             lookup: lookup.clone(),
             authorizer: authorizer.clone(),
             match_conditions: self.match_conditions.clone(),
-            others: aggregated_servers(aggregator),
+            remote: aggregated_servers(aggregator),
         };
         let mut plugins: Vec<Arc<dyn Plugin>> =
-            vec![Arc::new(ValidatingAdmissionPolicy::new(surroundings.clone(), self.validating.clone()))];
+            vec![Arc::new(ValidatingAdmissionPolicy::new(dependencies.clone(), self.validating.clone()))];
         if catalog.features().enabled("MutatingAdmissionPolicy") {
-            plugins.push(Arc::new(MutatingAdmissionPolicy::new(surroundings, self.mutating.clone())));
+            plugins.push(Arc::new(MutatingAdmissionPolicy::new(dependencies, self.mutating.clone())));
         }
         plugins
     }
