@@ -1,4 +1,4 @@
-//! Which of the tests can run here.
+//! Declares which tests can run on this machine.
 
 use binnacle_test_requirements::{Requirement, declare};
 

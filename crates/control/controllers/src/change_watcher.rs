@@ -1,4 +1,4 @@
-//! Watching a resource through its watch cache: a controller processes objects when they change, and never polls.
+//! Watching a resource through its watch cache, so that controllers process objects when they change, and never poll.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use binnacle_meta::{LabelSelector, Text};
 use binnacle_registry::{Context, ListOptions, Resource, WatchFrom};
 use binnacle_watchcache::{WatchItem, Watcher};
 
-/// The maximum number of changes that are taken at once.
+/// The maximum number of changes in a batch.
 const BATCH: usize = 256;
 /// The pause before a failed watch is opened again.
 const RETRY: Duration = Duration::from_millis(250);
@@ -34,7 +34,7 @@ impl<'a> ChangeWatcher<'a> {
         Self { resource, namespace: Text::default(), options: ListOptions::default(), watcher: None }
     }
 
-    /// Watches the objects of one namespace with certain labels.
+    /// Watches the objects in a namespace that a label selector matches.
     pub fn labelled(resource: &'a Resource, namespace: &str, labels: LabelSelector) -> Self {
         let options = ListOptions { labels, ..ListOptions::default() };
         Self { namespace: namespace.into(), options, ..Self::all(resource) }

@@ -1,4 +1,4 @@
-//! Controllers: what runs beside requests, from the start of the server to its shutdown.
+//! Controllers: tasks that run from the start of the server to its shutdown, independently of requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use binnacle_metrics::{WorkItem, WorkQueue};
 use binnacle_request::{BoxFuture, Shutdown};
 use tokio::sync::watch;
 
-/// The minimum and maximum pause before a failed run is tried again.
+/// The minimum and maximum pause before a failed run is retried.
 pub const RETRY_FIRST: Duration = Duration::from_millis(100);
 pub const RETRY_LAST: Duration = Duration::from_secs(10);
 
-/// A controller, and the post-start hooks that are done when it has run once.
+/// A controller, with the post-start hooks that complete when it has run once.
 #[derive(Clone)]
 pub struct Controller {
     name: &'static str,
-    /// The names of other kube-apiserver hooks whose work this controller does as well.
+    /// The names of further kube-apiserver hooks whose work this controller does.
     also: &'static [&'static str],
-    /// The hook that has to be done before this controller starts.
+    /// The hook that must complete before this controller starts.
     after: Option<&'static str>,
     schedule: Schedule,
 }
@@ -34,15 +34,15 @@ enum Schedule {
 #[derive(Clone)]
 struct PeriodicTask {
     run: RunFn,
-    /// Whether the hook is done only after a success; otherwise the first attempt suffices. kube-apiserver reports a
-    /// hook that only starts a controller as finished: a full etcd, or a webhook that refuses everything, must not block
-    /// the requests that would help.
+    /// True if the hook completes only after a successful run; otherwise the first attempt suffices. kube-apiserver
+    /// completes a hook that only starts a controller immediately: a full etcd, or a webhook that refuses everything,
+    /// must not block the requests that would fix it.
     required: bool,
     /// The time after which a successful run is repeated.
     interval: Option<Duration>,
-    /// The event that makes the next run due before.
+    /// The event that triggers the next run before the interval is over.
     trigger: Option<TriggerFn>,
-    /// Undoes the work when the server stops.
+    /// Reverts the work when the server stops.
     cleanup: Option<RunFn>,
     /// The queues of kube-apiserver's controller; each run counts as one item of each.
     queues: Vec<WorkQueue>,
@@ -53,8 +53,8 @@ type TriggerFn = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 type WatchFn = Arc<dyn Fn(watch::Sender<bool>, Shutdown) -> BoxFuture<'static, ()> + Send + Sync>;
 
 impl Controller {
-    /// Creates a controller that runs `ensure` at the start and every `every` seconds after a success; once without.
-    /// A failed run is repeated after a pause that doubles.
+    /// Creates a controller that calls `run` at the start, and again `interval` seconds after each success; without an
+    /// interval, until the first success. A failed run is retried with exponential backoff.
     pub fn periodic<S: Send + Sync + 'static>(
         name: &'static str,
         interval: Option<u64>,
@@ -72,8 +72,8 @@ impl Controller {
         Self { name, also: &[], after: None, schedule: Schedule::Periodic(periodic) }
     }
 
-    /// Creates a controller that processes changes until the shutdown signal, and sends true when it has caught up.
-    /// `also` are further hooks that are done then.
+    /// Creates a controller that processes changes until the shutdown signal, and sends true when it has caught up. The
+    /// hooks `also` complete at the same time.
     pub fn watch<S: Send + Sync + 'static>(
         name: &'static str,
         also: &'static [&'static str],
@@ -85,12 +85,12 @@ impl Controller {
         Self { name, also, after: None, schedule: Schedule::Watch(run) }
     }
 
-    /// Starts the controller only after another's hook is done.
+    /// Starts the controller only after the hook of another one has completed.
     pub fn after(self, hook: &'static str) -> Self {
         Self { after: Some(hook), ..self }
     }
 
-    /// Returns the name of the hook that has to be done before.
+    /// Returns the name of the hook that must complete before this controller starts.
     pub fn dependency(&self) -> Option<&'static str> {
         self.after
     }
@@ -104,12 +104,13 @@ impl Controller {
         std::iter::once(self.name).chain(self.also.iter().copied())
     }
 
-    /// Reports the hook as done after the first run, even if it has failed. For repeated controllers, as the following.
+    /// Completes the hook after the first run, even if it has failed. This and the following methods affect only
+    /// periodic controllers.
     pub fn optional(self) -> Self {
         self.with(|periodic| periodic.required = false)
     }
 
-    /// Runs before the interval has passed when `due` ends.
+    /// Runs before the interval is over when the future of `due` completes.
     pub fn with_trigger<S: Send + Sync + 'static>(
         self,
         state: &Arc<S>,
@@ -118,7 +119,7 @@ impl Controller {
         self.with(|periodic| periodic.trigger = Some(bound(state, due)))
     }
 
-    /// Runs `undo` at shutdown if a run has succeeded.
+    /// Calls `cleanup` at shutdown if a run has succeeded.
     pub fn with_cleanup<S: Send + Sync + 'static>(
         self,
         state: &Arc<S>,
@@ -176,7 +177,8 @@ impl PeriodicTask {
                     }
                 }
                 Err(status) => {
-                    // An invalid object (e.g. endpoints at a loopback address) does not keep the server from serving.
+                    // An invalid object (e.g. endpoints at a loopback address) must not keep the server from becoming
+                    // ready.
                     if !self.required || status.is(StatusReason::Invalid) {
                         report.send_replace(true);
                     }

@@ -1,8 +1,8 @@
-//! Post-start hooks: what health checks report of the start.
+//! Post-start hooks, whose completion health checks report.
 
 use tokio::sync::watch;
 
-/// A step of the start, with the name of its health check in kube-apiserver. Clones share its state.
+/// A post-start hook, with the name of its health check in kube-apiserver. Clones share its state.
 #[derive(Clone)]
 pub struct PostStartHook {
     name: &'static str,
@@ -29,7 +29,7 @@ impl PostStartHook {
         *self.done.borrow()
     }
 
-    /// Waits until the hook is done; for ever if its controller has ended without that.
+    /// Waits until the hook is done. Never returns if its controller has ended before that.
     pub async fn wait(&self) {
         let mut done = self.done.clone();
         if done.wait_for(|done| *done).await.is_err() && !*done.borrow() {

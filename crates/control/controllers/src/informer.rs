@@ -1,5 +1,5 @@
-//! An informer: passes each change of a resource to a handler, and all objects again when changes were missed. A reader
-//! that needs current data waits for [`Informer::catch_up`] first.
+//! An informer, which passes each change of a resource to a handler, and all objects again when changes were missed. A
+//! reader that needs current data waits for [`Informer::catch_up`] first.
 
 use std::collections::HashSet;
 use std::future::poll_fn;
@@ -18,14 +18,15 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-/// The maximum number of changes that are taken at once.
+/// The maximum number of changes in a batch.
 const BATCH: usize = 256;
 /// The pause before a failed watch is opened again.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// A receiver of changes. Objects are in the storage version. Methods must not block.
+/// A handler of changes. Objects are in the storage version. Methods must not block.
 pub trait EventHandler: Send + Sync + 'static {
-    /// Called when all objects were read again: those for which `there(namespace, name)` is false are gone.
+    /// Called after all objects have been read again. Objects for which `exists(namespace, name)` is false have been
+    /// deleted.
     fn retain(&self, exists: &dyn Fn(&str, &str) -> bool);
 
     /// Called for an object that exists, was created or has changed.
@@ -40,8 +41,8 @@ pub struct Informer<H> {
     resource: Arc<Resource>,
     selector: LabelSelector,
     handler: H,
-    /// The number of calls of `catch_up`, and the last of them whose changes are delivered. Only the task delivers: the
-    /// objects may be large, and a reader that waits for its turn to compute must not hold up the others.
+    /// The number of calls of `catch_up`, and the last call whose changes have been delivered. Only the task delivers
+    /// changes: objects may be large, and a reader that waits for its turn to compute must not delay other readers.
     called: AtomicU64,
     calls: Notify,
     delivered: watch::Sender<u64>,
@@ -53,14 +54,14 @@ impl<H: EventHandler> Informer<H> {
         Self::with_selector(resource, LabelSelector::default(), handler)
     }
 
-    /// Creates an informer for the objects with certain labels.
+    /// Creates an informer for the objects that a label selector matches.
     pub fn with_selector(resource: Arc<Resource>, selector: LabelSelector, handler: H) -> Arc<Self> {
         let (called, calls, delivered) = (AtomicU64::new(0), Notify::new(), watch::Sender::new(0));
         Arc::new(Self { resource, selector, handler, called, calls, delivered })
     }
 
-    /// Follows the resource until shutdown; `read` is called after all objects have been read for the first time. After
-    /// a panic all objects are read again.
+    /// Lists and watches the resource until shutdown. Calls `read` after the first list has been delivered. After a
+    /// panic all objects are read again.
     pub async fn run(self: Arc<Self>, shutdown: Shutdown, read: impl FnOnce() + Send) {
         let read = Mutex::new(Some(read));
         supervise("informer", || {
@@ -104,7 +105,8 @@ impl<H: EventHandler> Informer<H> {
         let deadline = Instant::now() + BLOCK_TIMEOUT;
         let late = || Status::too_many_requests("storage is (re)initializing", 1);
         self.resource.collection.cache.wait_consistent(deadline).await.map_err(|_| late())?;
-        // From here on all these changes are in the mailbox, or will be read when the watch is opened.
+        // From here on, all these changes are either in the mailbox of the watch, or will be read when the watch is
+        // opened.
         let mut delivered = self.delivered.subscribe();
         let call = self.called.fetch_add(1, Ordering::SeqCst) + 1;
         self.calls.notify_one();
@@ -112,7 +114,7 @@ impl<H: EventHandler> Informer<H> {
         if reached.is_ok_and(|reached| reached.is_ok()) { Ok(()) } else { Err(late()) }
     }
 
-    /// Delivers all items that the watch has at this moment, for those that wait for them.
+    /// Delivers all pending items of the watch if `catch_up` was called, and wakes its callers.
     async fn serve_catch_up_calls(&self, watcher: &mut Watcher) -> Result<(), WatchError> {
         let called = self.called.load(Ordering::SeqCst);
         if called == *self.delivered.borrow() {
@@ -179,7 +181,7 @@ impl<H: EventHandler> Informer<H> {
         }
     }
 
-    /// Decodes an object; one that cannot be decoded counts as absent.
+    /// Decodes an object; an undecodable one counts as absent.
     fn decode(&self, item: &WatchItem) -> Option<Value> {
         let entry = item.entry()?;
         match self.resource.collection.decode_entry(entry) {
@@ -223,7 +225,7 @@ mod tests {
         }
     }
 
-    /// The handler gets the objects with the selected labels, until they lose them.
+    /// The handler receives the objects with the selected labels, until they lose these labels.
     #[tokio::test]
     async fn delivers_only_selected_objects() {
         let resources = binnacle_test_cluster::resources();
@@ -250,7 +252,7 @@ mod tests {
         task.await.unwrap();
     }
 
-    /// After catching up, all earlier writes are known, however the task is scheduled.
+    /// After `catch_up`, the handler has received all earlier writes, independently of scheduling.
     #[tokio::test]
     async fn catch_up_waits_for_acknowledged_writes() {
         let resources = binnacle_test_cluster::resources();
@@ -270,7 +272,7 @@ mod tests {
             informer.catch_up().await.unwrap();
             assert!(names.0.lock().contains(&name), "{name}");
         }
-        // The task continues by itself.
+        // The task also delivers changes without `catch_up`.
         create("after").await;
         let began = Instant::now();
         while !names.0.lock().contains("after") {

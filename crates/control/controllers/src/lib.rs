@@ -1,8 +1,8 @@
-//! What controllers of this server share: how they run ([`Controller`], [`Manager`]), how they learn of changes
-//! ([`ChangeWatcher`], [`Informer`]), and how they read and write objects ([`Objects`]).
+//! The framework of this server's controllers: running them ([`Controller`], [`Manager`]), watching changes
+//! ([`ChangeWatcher`], [`Informer`]), and reading and writing objects ([`Objects`]).
 //!
-//! A controller belongs to the crate of its subject; this crate contains none. Controllers of one server read the
-//! watch caches of the process, and write through the registry as clients do, admission included.
+//! Each controller is in the crate of its subject; this crate contains none. Controllers read the watch caches of the
+//! process, and write through the registry like clients, including admission.
 
 mod change_watcher;
 mod controller;

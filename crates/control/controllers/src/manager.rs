@@ -10,8 +10,8 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::controller::Controller;
 use crate::hook::PostStartHook;
 
-/// The time for which a stage waits for the objects that it depends on. After it the stage starts without them, and
-/// its controllers retry: a webhook that refuses one namespace must not hold up everything else.
+/// The maximum time that a stage waits for the previous ones. After that it starts nevertheless, and its controllers
+/// retry: a webhook that refuses one namespace must not delay everything else.
 const STAGE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Running controllers. They end with the shutdown signal given to [`Manager::start`].
@@ -21,7 +21,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Starts the controllers of the first stage, those of the next one when their hooks are done, and so on.
+    /// Starts the controllers stage by stage, each stage when the hooks of the previous ones are done.
     pub fn start(stages: impl IntoIterator<Item = Vec<Controller>>, shutdown: Shutdown) -> Self {
         let mut hooks = Vec::new();
         let stages: Vec<Vec<(Controller, watch::Sender<bool>)>> = stages

@@ -1,4 +1,4 @@
-//! The server's own reads and writes. From defaulting on they are handled like a client's, admission included.
+//! The server's own reads and writes. Writes are handled like those of clients from defaulting on, including admission.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use binnacle_watchcache::Entry;
 use bytes::Bytes;
 use futures::future::join_all;
 
-/// One resource for the server's own loops. Objects are in its version, which is the storage version of all resources
-/// that they write.
+/// A client of one resource for the server's own controllers. Objects are in the version of the resource, which is the
+/// storage version for all resources that controllers write.
 #[derive(Clone)]
 pub struct Objects {
     resource: Arc<Resource>,
@@ -38,12 +38,12 @@ impl Objects {
         &self.resource
     }
 
-    /// Returns an object, with all writes acknowledged before; `None` if it does not exist.
+    /// Reads an object, including all writes acknowledged before; `None` if it does not exist.
     pub async fn get(&self, namespace: &str, name: &str) -> Result<Option<Value>, Status> {
         self.entry(namespace, name).await?.map(|entry| self.decode(&entry)).transpose()
     }
 
-    /// Returns an object like [`Objects::get`], but does not decode it.
+    /// Reads an object like [`Objects::get`], but does not decode it.
     pub async fn entry(&self, namespace: &str, name: &str) -> Result<Option<Arc<Entry>>, Status> {
         match self.resource.get(&Context::internal(namespace), name, Match::Consistent).await {
             Ok(entry) => Ok(Some(entry)),
@@ -56,7 +56,7 @@ impl Objects {
         self.resource.collection.decode_entry(entry)
     }
 
-    /// Lists objects, with all writes acknowledged before.
+    /// Lists objects, including all writes acknowledged before.
     pub async fn list(&self, namespace: &str) -> Result<Vec<Value>, Status> {
         self.list_as(namespace, Match::Consistent).await
     }
@@ -73,7 +73,7 @@ impl Objects {
         Ok(objects)
     }
 
-    /// Returns the names of objects, with all writes acknowledged before.
+    /// Lists the names of objects, including all writes acknowledged before.
     pub async fn names(&self, namespace: &str) -> Result<Vec<Text>, Status> {
         let options = ListOptions { version: Match::Consistent, ..ListOptions::default() };
         let mut page = self.resource.list(&Context::internal(namespace), &options).await?;
@@ -95,7 +95,8 @@ impl Objects {
         self.resource.create(&context, &permit, object).await
     }
 
-    /// Creates the missing ones of these objects, concurrently. Another client may create them meanwhile.
+    /// Creates those of the objects that do not exist, concurrently. Ignores objects that another client creates
+    /// meanwhile.
     pub async fn create_missing(&self, objects: Vec<Value>) -> Result<(), Status> {
         let there = self.list("").await?;
         self.create_missing_of(&there, objects).await
@@ -119,7 +120,7 @@ impl Objects {
         created.await.into_iter().collect()
     }
 
-    /// Changes an existing object; if `change` does not change it, it is not written.
+    /// Updates an existing object; does not write it if `change` leaves it unchanged.
     pub async fn update(
         &self,
         namespace: &str,
@@ -158,7 +159,7 @@ impl Objects {
         updated.map(|updated| updated.stored.revision)
     }
 
-    /// Makes a change of stored objects from one of objects in this version.
+    /// Converts a change of objects in this version to a change of stored objects.
     fn changing(
         &self,
         context: &Context,
@@ -215,7 +216,7 @@ impl Objects {
     }
 }
 
-/// Limits the conversions of a resource to its own version.
+/// Conversions of a resource that has only its own version.
 struct SingleVersion<'a>(&'a Resource);
 
 impl Versions for SingleVersion<'_> {

@@ -1,4 +1,4 @@
-//! The metrics of controllers under the names of kube-apiserver's work queues.
+//! The work queue metrics of controllers, under kube-apiserver's names.
 
 use binnacle_metrics::{WorkQueue, WorkQueues};
 

@@ -1,4 +1,4 @@
-//! Follows webhook configurations, from the watch caches to the plugins that call the webhooks.
+//! The informers of webhook configurations, which feed the plugins that call the webhooks.
 
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ impl EventHandler for WebhookHandler {
     }
 }
 
-/// Keeps the webhooks of one kind up to date until shutdown. If the group is not served (`--runtime-config`), there are
-/// none.
+/// Starts the informer of one kind of webhook configurations; it ends with the shutdown signal. If the group is not
+/// served (`--runtime-config`), there are no webhooks.
 pub fn follow_webhooks(webhooks: &Arc<Webhooks>, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
     let plural = webhooks.kind().plural();
     let Some(resource) = resources.find(GROUP, "v1", plural) else {

@@ -1,4 +1,4 @@
-//! Keeps the objects that authorizers use up to date with the store.
+//! The informers of the objects that authorizers use.
 
 mod nodes;
 mod roles;

@@ -1,5 +1,5 @@
-//! The roles and bindings that every cluster has. The start adds missing rules and subjects, except to roles and
-//! bindings that forbid it; additions of an administrator are kept.
+//! The roles and bindings that every cluster has. The server adds missing rules and subjects when it starts, except to
+//! roles and bindings that forbid it, and keeps additions of administrators.
 
 mod split;
 mod table;
@@ -58,7 +58,7 @@ async fn reconcile(objects: &Objects, wanted: Vec<Value>) -> Result<(), Status> 
         let (namespace, name) = key(&wanted);
         if !replace {
             let complete = |object: &mut Value| {
-                // Only a budget could fail, and the work at the start has none.
+                // Only an exceeded work budget could be an error, and the work at the start has no budget.
                 if let Ok(Some(completed)) = with_missing_parts(object, &wanted) {
                     *object = completed;
                 }
@@ -109,7 +109,7 @@ fn with_missing_parts(existing: &Value, wanted: &Value) -> Result<Option<Value>,
     let [role, wanted_role] = [existing, wanted].map(FieldRef::<ClusterRole>::root);
     let [binding, wanted_binding] = [existing, wanted].map(FieldRef::<ClusterRoleBinding>::root);
     if wanted_role.at(ClusterRole::AGGREGATION_RULE).is_set() {
-        // The rules of aggregated roles are written by a controller.
+        // A controller writes the rules of aggregated roles.
         let [existing, wanted] = [role, wanted_role]
             .map(|role| role.at(ClusterRole::AGGREGATION_RULE).at(AggregationRule::CLUSTER_ROLE_SELECTORS).list());
         if let Some(all) = appended(existing, missing_items(existing, wanted)) {
@@ -138,7 +138,7 @@ fn missing_items(existing: &[Value], wanted: &[Value]) -> Vec<Value> {
     wanted.iter().filter(|item| !existing.contains(item)).cloned().collect()
 }
 
-/// Returns all items; `None` if there are no more.
+/// Returns all items; `None` if `more` is empty.
 fn appended(existing: &[Value], more: Vec<Value>) -> Option<Vec<Value>> {
     (!more.is_empty()).then(|| [existing, &more].concat())
 }
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!((without, with, more - fewer), (None, Some(4), 4));
     }
 
-    /// So do single rules of roles that are there in any case, and rules that take the place of others.
+    /// The same holds for single rules of roles that always exist, and for rules that replace others.
     #[test]
     fn feature_gates_add_and_replace_rules() {
         use binnacle_features::{Gates, Version};

@@ -27,7 +27,7 @@ pub struct CachedObjects {
 }
 
 impl CachedObjects {
-    /// Reads the objects from the caches of these resources, once they are needed.
+    /// Creates a reader of the watch caches of these resources.
     pub fn new(resources: Catalog) -> Self {
         Self { resources, states: Mutex::new(Recent::new(MAX_CACHED_STATES)) }
     }

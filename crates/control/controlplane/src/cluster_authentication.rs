@@ -1,5 +1,5 @@
-//! The config map from which extension API servers learn by which authorities and headers this server authenticates
-//! clients. They use the same.
+//! The config map that publishes the authorities and headers by which this server authenticates clients. Extension API
+//! servers authenticate clients in the same way.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,10 +21,11 @@ use binnacle_controllers::{RETRY_FIRST, RETRY_LAST};
 
 const NAME: &str = "extension-apiserver-authentication";
 const PEM_END: &str = "-----END CERTIFICATE-----";
-/// kube-apiserver's interval between writes for which there is no occasion.
+/// kube-apiserver's resync interval.
 const RESYNC: Duration = Duration::from_secs(60);
 
-/// Writes the config map at the start, when it or the trust changes, and at intervals, until the shutdown signal.
+/// Writes the config map at the start, when it or the trusted authorities change, and at intervals, until the shutdown
+/// signal.
 pub(crate) async fn run(ctx: Arc<ControllerContext>, report: watch::Sender<bool>, shutdown: Shutdown) {
     let Ok(maps) = Objects::new(&ctx.resources, "", "v1", "configmaps") else { return };
     let queue = ctx.config.queues.queue("cluster_authentication_trust_controller");
@@ -62,8 +63,8 @@ pub(crate) async fn run(ctx: Arc<ControllerContext>, report: watch::Sender<bool>
     }
 }
 
-/// Adds this server's authorities and headers to the existing ones: several servers may each have their own, and
-/// authorities that were removed from a file may still be in use elsewhere.
+/// Adds this server's authorities and headers to the existing ones: each server may have its own, and other servers may
+/// still use authorities that were removed from a file here.
 async fn publish(resources: &Catalog, trusted: &TrustedAuthorities) -> Result<(), Status> {
     let maps = Objects::new(resources, "", "v1", "configmaps")?;
     let wanted = data(trusted);
@@ -75,7 +76,7 @@ async fn publish(resources: &Catalog, trusted: &TrustedAuthorities) -> Result<()
     if present.is_some_and(|data| *data == merged) || merged.is_empty() {
         return Ok(());
     }
-    // Merged again with what is there when it is written: both bundles may change at once.
+    // Merges again with the data at the time of the write, since another server may have changed them.
     let update = maps.update(NAMESPACE, NAME, "", |map| {
         let mut map = FieldMut::<ConfigMap>::root(map);
         let merged = merge(map.read().at(ConfigMap::DATA).object(), &wanted);
@@ -105,7 +106,7 @@ fn data(trusted: &TrustedAuthorities) -> Object {
     data
 }
 
-/// Merges the certificates and names of both, existing ones first. Other members of the existing map stay.
+/// Merges the certificates and names of both maps, existing ones first. Keeps other members of the existing map.
 fn merge(current: Option<&Object>, wanted: &Object) -> Object {
     let mut merged = current.cloned().unwrap_or_default();
     for (name, wanted_text) in wanted.iter() {

@@ -25,7 +25,7 @@ pub struct Config {
     pub peer_advertised: Option<SocketAddr>,
     /// `--hostname-override`: the name to use instead of this machine's.
     pub hostname: Option<String>,
-    /// The authorities by which clients are authenticated, which extension API servers are told of.
+    /// The authorities by which clients are authenticated; they are published for extension API servers.
     pub trust: Trust,
     /// `--storage-initialization-timeout`: the maximum time that the start waits for the watch caches.
     pub storage_initialization: Duration,
@@ -60,7 +60,7 @@ pub enum EndpointReconciler {
     Lease,
     /// Each server writes them, up to `--apiserver-count` addresses.
     Count(usize),
-    /// This server does not write them: another program does.
+    /// This server does not write them; another program does.
     None,
 }
 
@@ -82,17 +82,19 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Returns the address for other servers of the cluster, if the gate for forwarded requests is on.
+    /// Returns the address for other servers of the cluster, if the feature gate for forwarding requests to peers is
+    /// enabled.
     pub fn peer_address(&self, features: &Features) -> Option<SocketAddr> {
         let is_on = features.enabled("UnknownVersionInteroperabilityProxy");
         self.peer_advertised.or(self.advertised).filter(|_| is_on)
     }
 }
 
-/// Returns the address of the default route's interface, chosen as in Go: of the preferred family if there is such a route,
-/// else of the other. `None` if there is no route.
+/// Returns the address of the default route's interface, chosen like in kube-apiserver: an address of the preferred
+/// family if there is such a route, otherwise of the other family. `None` if there is no route.
 pub fn default_advertise_address(prefers_ipv6: bool) -> Option<IpAddr> {
-    // Connecting a datagram socket only looks up the route, and sends nothing. The peers are documentation addresses.
+    // Connecting a datagram socket only looks up the route, and sends nothing. The destinations are documentation
+    // addresses.
     let own = |any: IpAddr, beyond: IpAddr| {
         let socket = UdpSocket::bind((any, 0)).ok()?;
         socket.connect((beyond, 9)).ok()?;

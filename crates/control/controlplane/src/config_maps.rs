@@ -1,4 +1,5 @@
-//! Config maps that the server writes; one has the date since which the use of legacy tokens is tracked.
+//! Config maps that the server writes, among them the one with the date since which the use of legacy tokens is
+//! tracked.
 
 use binnacle_fields::core::v1::ConfigMap;
 use binnacle_fields::{FieldMut, FieldRef};
@@ -12,7 +13,7 @@ use binnacle_controllers::Objects;
 pub(crate) const NAMESPACE: &str = "kube-system";
 const LEGACY_TOKENS: &str = "kube-apiserver-legacy-service-account-token-tracking";
 
-/// Writes the current date, unless there is one already.
+/// Writes the current date, unless the config map already has a date.
 pub(crate) async fn ensure_legacy_token_tracking(ctx: &ControllerContext) -> Result<(), Status> {
     let maps = Objects::new(&ctx.resources, "", "v1", "configmaps")?;
     let today = rfc3339(Context::internal("").now);
@@ -31,7 +32,7 @@ pub(crate) async fn ensure_legacy_token_tracking(ctx: &ControllerContext) -> Res
     }
 }
 
-/// Creates a config map, unless there is one already.
+/// Creates a config map, unless it already exists.
 pub(crate) async fn create(maps: &Objects, name: &str, data: Object) -> Result<(), Status> {
     let mut map = value!({"metadata": {"name": name, "namespace": NAMESPACE}});
     if !data.is_empty() {

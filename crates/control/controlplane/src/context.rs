@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::identity_lease::Identity;
 use crate::storage_versions::StorageVersions;
 
-/// The state that the controllers share.
+/// The shared state of the controllers.
 pub(crate) struct ControllerContext {
     pub(crate) resources: Catalog,
     pub(crate) config: Config,

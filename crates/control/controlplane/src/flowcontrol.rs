@@ -101,7 +101,8 @@ mod tests {
                 level.make_at(&["metadata", "annotations"]).insert("apf.kubernetes.io/autoupdate-spec", autoupdate);
             })
         };
-        // Levels: a follower of the defaults, one taken over, one with an invalid annotation, the mandatory ones.
+        // Levels: one that follows the defaults, one that does not, one with an invalid annotation, and the mandatory
+        // ones.
         shares("system", 31).await.unwrap();
         annotate("node-high", "false").await.unwrap();
         shares("node-high", 41).await.unwrap();
@@ -109,7 +110,7 @@ mod tests {
         shares("workload-low", 101).await.unwrap();
         annotate("catch-all", "false").await.unwrap();
         shares("exempt", 7).await.unwrap();
-        // A deleted level, and one that is not a default any more.
+        // A deleted level, and one that is no longer a default.
         levels.resource().delete(&Context::internal(""), "global-default", &DeleteOptions::default()).await.unwrap();
         for (name, autoupdate) in [("old", "true"), ("custom", "false")] {
             let level = value!({

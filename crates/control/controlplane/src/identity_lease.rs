@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::context::ControllerContext;
 use binnacle_controllers::Objects;
 
-/// The seconds for which a lease is valid; it is renewed every ten seconds.
+/// The duration of a lease in seconds; it is renewed every ten seconds.
 const DURATION: i64 = 3600;
 const NAMESPACE: &str = "kube-system";
 const IDENTITY: &str = "apiserver.kubernetes.io/identity";
@@ -21,7 +21,7 @@ const PROGRAM: &str = "kube-apiserver";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const PEER_ADDRESS: &str = "kubernetes.io/peer-advertise-address";
 
-/// The identity of this server: the name stays the same at every start on a machine, the holder is new each time.
+/// The identity of this server. The name is the same at every start on a machine; the holder differs for each start.
 #[derive(Debug)]
 pub(crate) struct Identity {
     hostname: String,
@@ -55,7 +55,7 @@ impl Identity {
     fn new(hostname: &str) -> Self {
         let mut hash = Sha256::new();
         for text in [hostname, PROGRAM] {
-            // Each with its length in front, so that different pairs have different hashes.
+            // Each text is prefixed with its length, so that different pairs have different hashes.
             hash.update(u16::try_from(text.len()).unwrap_or(u16::MAX).to_be_bytes());
             hash.update(text);
         }
@@ -66,7 +66,7 @@ impl Identity {
     }
 }
 
-/// Creates or renews the lease. A lease of an earlier holder is taken over.
+/// Creates or renews the lease, and takes over the lease of an earlier holder.
 pub(crate) async fn renew(ctx: &ControllerContext) -> Result<(), Status> {
     if !ctx.resources.features().enabled("APIServerIdentity") {
         return Ok(());
@@ -84,12 +84,12 @@ pub(crate) async fn renew(ctx: &ControllerContext) -> Result<(), Status> {
     }
 }
 
-/// Deletes the lease, so that other servers do not expect this one.
+/// Deletes the lease, so that other servers no longer count this one.
 pub(crate) async fn release(ctx: &ControllerContext) -> Result<(), Status> {
     Objects::new(&ctx.resources, "coordination.k8s.io", "v1", "leases")?.delete(NAMESPACE, &ctx.identity.name).await
 }
 
-/// Deletes the leases that servers have not renewed in time.
+/// Deletes expired leases of servers.
 pub(crate) async fn collect_expired(ctx: &ControllerContext) -> Result<(), Status> {
     if !ctx.resources.features().enabled("APIServerIdentity") {
         return Ok(());

@@ -1,8 +1,8 @@
-//! The service `kubernetes`, by which pods of the cluster reach the servers, and its endpoints.
+//! The service `kubernetes`, through which pods reach the servers, and its endpoints.
 //!
 //! With the lease reconciler (the default), every server has a key with a lease for its own address below
-//! `masterleases/`, as in Go; the endpoints are the addresses of all these keys. The key of a stopped server disappears
-//! when its lease ends.
+//! `masterleases/`, as in kube-apiserver; the endpoints are the addresses of all these keys. The key of a stopped
+//! server disappears when its lease expires.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -66,7 +66,8 @@ pub(crate) async fn remove_endpoints(ctx: &ControllerContext) -> Result<(), Stat
     }
 }
 
-/// Returns the addresses in the endpoints, if these have the form that servers write.
+/// Returns the addresses in the endpoints, or none if the endpoints do not have exactly one subset, as servers write
+/// them.
 async fn current_addresses(ctx: &ControllerContext) -> Result<Vec<String>, Status> {
     let Some(existing) = endpoints(ctx)?.get(NAMESPACE, NAME).await? else { return Ok(Vec::new()) };
     let mut subsets = subsets(&existing);
@@ -82,8 +83,8 @@ fn ips<'v>(subset: FieldRef<'_, 'v, EndpointSubset>) -> impl Iterator<Item = &'v
     subset.at(EndpointSubset::ADDRESSES).values().map(|address| address.at(EndpointAddress::IP).str())
 }
 
-/// Returns the addresses including the server's own, at most `count`: those after its own are removed first, so that
-/// all servers converge to the same addresses.
+/// Returns at most `count` addresses, including the server's own. Those after its own are removed first, so that all
+/// servers converge to the same addresses.
 fn limited_addresses(current_addresses: &[String], own: &str, count: usize) -> Vec<String> {
     let mut addresses = current_addresses.to_vec();
     if current_addresses.iter().any(|address| address == own) && current_addresses.len() <= count {
@@ -132,7 +133,7 @@ async fn ensure_service(ctx: &ControllerContext, advertised: Option<SocketAddr>)
 async fn renew(ctx: &ControllerContext, advertised: SocketAddr) -> Result<(), Status> {
     let endpoints = endpoints(ctx)?;
     let (store, key) = (store(&endpoints), lease_key(&endpoints, advertised));
-    // As in kube-apiserver, which does not write an unchanged value, the generation counts renewals.
+    // The generation counts renewals, as in kube-apiserver, which does not write an unchanged value.
     let (before, _) = store.get(key.clone(), None).await.map_err(store_failure)?;
     // An undecodable value is replaced.
     let before = before.and_then(|kv| endpoints.resource().collection.decode(&kv.value, kv.mod_revision).ok());
@@ -155,7 +156,8 @@ async fn reconcile(ctx: &ControllerContext, port: u16) -> Result<(), Status> {
     let leases = store(&endpoints).range(request).await.map_err(store_failure)?;
     let mut addresses = Vec::new();
     for kv in &leases.kvs {
-        // Another server's undecodable value must not keep the others from the endpoints; it ends with its lease.
+        // An undecodable value of another server must not keep the others from the endpoints; it disappears with its
+        // lease.
         let lease_object = match endpoints.resource().collection.decode(&kv.value, Revision(0)) {
             Ok(lease_object) => lease_object,
             Err(status) => {
@@ -197,7 +199,7 @@ async fn ensure_endpoints(endpoints: &Objects, addresses: &[String], port: i64) 
         return ignore_already_exists(endpoints.create(NAMESPACE, object).await.map(|_| ()));
     };
     let labelled = metadata(&existing).at(ObjectMeta::LABELS).key(SKIP_MIRROR).str() == "true";
-    // The ports are those of the first server: all servers of a cluster use the same.
+    // Ports are not compared: all servers of a cluster use the same.
     let same_addresses = {
         let mut stored = self::subsets(&existing);
         match (stored.next(), stored.next()) {
@@ -283,7 +285,7 @@ fn lease_key(endpoints: &Objects, advertised: SocketAddr) -> Bytes {
     Bytes::from(format!("{}{LEASES}{}", endpoints.resource().collection.root, advertised.ip()))
 }
 
-/// Ignores that another server has created the object first.
+/// Ignores the error if another server has created the object first.
 fn ignore_already_exists(result: Result<(), Status>) -> Result<(), Status> {
     match result {
         Err(status) if status.is(StatusReason::AlreadyExists) => Ok(()),

@@ -31,16 +31,16 @@ const COLLECTION_INTERVAL: Duration = Duration::from_secs(30 * 60);
 /// The pause before a resource that is not served is checked again.
 const UNSERVED_RETRY: Duration = Duration::from_secs(5);
 
-/// Waits to become the leader, and elects as long as it leads.
+/// Waits until this server leads, and runs elections while it does.
 pub(crate) fn run(
     ctx: Arc<ControllerContext>,
     report: watch::Sender<bool>,
     shutdown: Shutdown,
 ) -> BoxFuture<'static, ()> {
     Box::pin(async move {
-        // As kube-apiserver's hook, which only starts the work.
+        // Like kube-apiserver's hook, which only starts the controller.
         report.send_replace(true);
-        // The holder's name for as long as this server runs, whenever it leads.
+        // The holder identity stays the same as long as this server runs.
         let identity = Lock::identity(ctx.identity.hostname());
         while !shutdown.is_fired() {
             let leases = Objects::new(&ctx.resources, "coordination.k8s.io", "v1", "leases");
@@ -68,7 +68,7 @@ pub(crate) fn run(
     })
 }
 
-/// Elects when candidates or leases change, and at intervals.
+/// Runs elections when candidates or leases change, and at intervals.
 async fn lead(leases: &Objects, candidates: &Objects, queue: &WorkQueue) {
     let (mut lease_changes, mut candidate_changes) =
         (ChangeWatcher::all(leases.resource()), ChangeWatcher::all(candidates.resource()));
@@ -80,7 +80,7 @@ async fn lead(leases: &Objects, candidates: &Objects, queue: &WorkQueue) {
         tokio::select! {
             _ = recheck.tick() => {}
             _ = candidate_changes.changed() => {}
-            // Nodes renew their leases all the time.
+            // Ignore other leases, since nodes renew theirs all the time.
             changed = lease_changes.changed() => match changed {
                 Changes::Named(changed) if !changed.iter().any(|name| names.contains(name.as_str())) => continue,
                 _ => {}
@@ -100,7 +100,7 @@ async fn lead(leases: &Objects, candidates: &Objects, queue: &WorkQueue) {
     }
 }
 
-/// Takes a step in every election; returns the names of the leases with candidates.
+/// Performs a step of every election; returns the names of the leases with candidates.
 async fn elect(leases: &Objects, candidates: &Objects) -> Result<BTreeSet<String>, Status> {
     let now = now();
     let mut by_lease: BTreeMap<(String, String), Vec<Candidate>> = BTreeMap::new();

@@ -1,6 +1,5 @@
-//! The control plane's own objects: what every cluster has ([`ControlPlane`]), the informers that feed
-//! authorizers, webhooks, policies, and priority and fairness, and the objects that authenticators look up
-//! ([`CachedObjects`]).
+//! The control plane: the objects that every cluster has ([`ControlPlane`]), the informers that feed authorizers,
+//! webhooks, policies, and priority and fairness, and the objects that authenticators look up ([`CachedObjects`]).
 
 mod admission_webhooks;
 mod authorization;

@@ -13,7 +13,7 @@ use crate::{
     leader_election, priority_classes, storage_readiness, storage_versions, system_namespaces,
 };
 
-/// The objects that every cluster has, and what maintains them.
+/// The controllers of the objects that every cluster has, with their shared state.
 pub struct ControlPlane(Arc<ControllerContext>);
 
 impl ControlPlane {
@@ -31,7 +31,7 @@ impl ControlPlane {
         &self.0.storage_versions
     }
 
-    /// Returns the controller that the others depend on: nothing can be written without a namespace.
+    /// Returns the controller of the system namespaces. The others depend on it, since objects need their namespace.
     pub fn namespaces(&self) -> Controller {
         Controller::periodic("start-system-namespaces-controller", Some(60), &self.0, |ctx| {
             Box::pin(system_namespaces::ensure(&ctx.resources))

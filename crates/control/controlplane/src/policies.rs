@@ -1,4 +1,4 @@
-//! Follows admission policies and their bindings, from the watch caches to the plugins that evaluate them.
+//! The informers of admission policies and their bindings, which feed the plugins that evaluate them.
 
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ impl EventHandler for PolicyHandler {
     }
 }
 
-/// Starts to follow the four resources when they exist; the tasks end with the shutdown signal. A resource that is not
-/// served has no objects. `others` have the schemas of kinds that this server does not serve itself.
+/// Starts the informers of the four resources; they end with the shutdown signal. A resource that is not served has no
+/// objects. `others` provide the schemas of kinds that this server does not serve itself.
 pub fn follow_policies(
     policies: &Arc<Policies>,
     resources: &Catalog,

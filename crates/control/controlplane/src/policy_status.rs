@@ -1,7 +1,8 @@
-//! The status of validating admission policies: type errors of their expressions for the kinds that they match.
+//! The status of ValidatingAdmissionPolicies: type errors of their expressions for the kinds that they match.
 //!
-//! This is the controller manager's work. Without one clients would never see the warnings: a policy without a status
-//! gets one here after a while, in the controller's name; policies that the controller has handled stay unchanged.
+//! In Kubernetes, kube-controller-manager writes this status. Without it, clients would never see the warnings.
+//! Therefore this server writes the status of a policy that still has none after a grace period, under the controller's
+//! field manager. Policies that the controller has handled stay unchanged.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,13 +26,13 @@ const GROUP: &str = "admissionregistration.k8s.io";
 const PLURAL: &str = "validatingadmissionpolicies";
 /// The field manager of the status.
 const MANAGER: &str = "validatingadmissionpolicy-status";
-/// The time for which the controller manager alone may write the status.
+/// The grace period for kube-controller-manager to write the status.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Follows the policies until the task ends.
+/// Watches the policies until the task is aborted.
 pub(crate) async fn run(resources: Catalog, policies: Arc<Resource>, others: Arc<dyn OtherServers>) {
     let mut changes = ChangeWatcher::all(&policies);
-    // Policies without a status, and the time at which they get one.
+    // Policies without a current status, and the time at which this server writes one.
     let mut due: HashMap<Text, Instant> = HashMap::new();
     loop {
         let next = due.values().min().copied();
@@ -53,7 +54,7 @@ pub(crate) async fn run(resources: Catalog, policies: Arc<Resource>, others: Arc
     }
 }
 
-/// Remembers changed policies without a current status.
+/// Records changed policies without a current status in `due`.
 async fn enqueue(resources: &Catalog, changed: Changes, due: &mut HashMap<Text, Instant>) -> Result<(), Status> {
     let objects = Objects::new(resources, GROUP, "v1", PLURAL)?;
     let at = Instant::now() + PATIENCE;
@@ -82,7 +83,7 @@ async fn enqueue(resources: &Catalog, changed: Changes, due: &mut HashMap<Text, 
     Ok(())
 }
 
-/// Writes the status of policies whose time has come.
+/// Writes the status of policies that are due.
 async fn write_due(
     resources: &Catalog,
     others: &dyn OtherServers,
@@ -106,7 +107,7 @@ async fn write_due(
     Ok(())
 }
 
-/// Returns true if the status is of the policy's current generation.
+/// Returns true if the status has been written for the current generation of the policy.
 fn is_current(policy: FieldRef<Policy>) -> bool {
     generation(policy) <= policy.at(Policy::STATUS).at(PolicyStatus::OBSERVED_GENERATION).int_or_zero()
 }

@@ -20,7 +20,7 @@ const SYSTEM: [(&str, i64, &str); 2] = [
     ),
 ];
 
-/// Creates the missing ones.
+/// Creates missing priority classes.
 pub(crate) async fn ensure(resources: &Catalog) -> Result<(), Status> {
     let classes = Objects::new(resources, "scheduling.k8s.io", "v1", "priorityclasses")?;
     let system = SYSTEM.iter().map(|(name, value, description)| {

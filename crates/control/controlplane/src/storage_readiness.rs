@@ -1,5 +1,5 @@
-//! Fills the watch caches before the server is ready: otherwise the first lists and watches after a start would get
-//! "try again".
+//! Fills the watch caches before the server is ready. Otherwise it would respond to the first lists and watches after a
+//! start with "try again".
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use crate::context::ControllerContext;
 use binnacle_controllers::{RETRY_FIRST, RETRY_LAST};
 
 /// Waits until the caches are filled, at most for the initialization timeout (kube-apiserver's
-/// `WatchCacheInitializationPostStartHook`). Resources without objects cost nothing until their first request.
+/// `WatchCacheInitializationPostStartHook`). Caches of resources without objects are not started before their first
+/// request.
 pub(crate) async fn ensure(ctx: &ControllerContext) -> Result<(), Status> {
     let deadline = Instant::now() + ctx.config.storage_initialization;
     let mut caches: Vec<(GroupResource, &Arc<Cache>)> = Vec::new();
@@ -26,7 +27,7 @@ pub(crate) async fn ensure(ctx: &ControllerContext) -> Result<(), Status> {
         }
     }
     let fills = caches.into_iter().map(|(name, cache)| async move {
-        // One that cannot be filled holds up neither the others nor the start.
+        // A cache that cannot be filled delays neither the others nor the start.
         match timeout_at(deadline, fill(cache, deadline)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
@@ -39,8 +40,8 @@ pub(crate) async fn ensure(ctx: &ControllerContext) -> Result<(), Status> {
     Ok(())
 }
 
-/// Returns false for objects that a client's webhook converts: its server may be one of those that wait for this one. Such
-/// a cache is filled by its first request.
+/// Returns false for objects that a webhook converts, since the webhook itself may depend on this server. The first
+/// request fills such a cache.
 fn is_waited_for(collection: &Collection) -> bool {
     let converter = collection.kind.custom.as_ref().and_then(|custom| custom.converter());
     collection.cached && converter.is_none()

@@ -1,7 +1,8 @@
-//! The versions that this server stores and reads, in StorageVersion objects if the gate StorageVersionAPI is on.
+//! The versions that this server stores and reads, published as StorageVersion objects if the feature gate
+//! StorageVersionAPI is enabled.
 //!
-//! Migrations of stored objects begin when all servers store the same version. So no object of a resource is written
-//! before its StorageVersion has this server's version ([`StorageVersions::refusal`]).
+//! Migrations of stored objects start when all servers store the same version. Therefore no object of a resource is
+//! written before its StorageVersion has this server's version ([`StorageVersions::refusal`]).
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -46,7 +47,7 @@ struct Inner {
 /// The entry of this server for one stored resource.
 #[derive(Debug, PartialEq, Eq)]
 struct ResourceEntry {
-    /// The resource that names the object, and others that are stored in the same place.
+    /// The resource that names the object, and others that are stored under the same keys.
     names: Vec<GroupResource>,
     encoding: String,
     decodable: Vec<String>,
@@ -72,7 +73,7 @@ impl StorageVersions {
         versions
     }
 
-    /// Returns the error of a request that must wait until its resource is published; `None` if it need not.
+    /// Returns the error for a request that must wait until its resource is published; `None` for other requests.
     pub fn refusal(&self, info: &RequestInfo, user: &User) -> Option<Status> {
         if self.0.is_complete.load(Ordering::Acquire) || !info.is_resource_request {
             return None;
@@ -151,7 +152,7 @@ async fn publish(ctx: &ControllerContext, entry: &ResourceEntry) -> Result<(), S
     update().await
 }
 
-/// Adds this server's entry to a StorageVersion, and the condition whether all servers agree.
+/// Adds this server's entry to a StorageVersion, and updates the condition that shows whether all servers agree.
 fn join(object: &mut Value, own: &Value, now: &str) {
     let generation = metadata(object).at(ObjectMeta::GENERATION).int_or_zero();
     let mut status = FieldMut::<StorageVersion>::root(object).into_entry(StorageVersion::STATUS);
@@ -205,8 +206,8 @@ fn encoding(server: &Value) -> &str {
     FieldRef::<Server>::root(server).at(Server::ENCODING_VERSION).str()
 }
 
-/// Returns all stored built-in resources, sorted by group and name. Resources that several groups serve from one place
-/// have one entry.
+/// Returns the entries of all stored built-in resources, sorted by group and name. Resources that several groups serve
+/// from the same keys have one entry.
 fn entries(served: &Served) -> Vec<ResourceEntry> {
     let mut by_prefix: BTreeMap<Text, Vec<(GroupResource, Text, String)>> = BTreeMap::new();
     for group in served.groups() {
@@ -249,7 +250,7 @@ fn merge_entry(mut served: Vec<(GroupResource, Text, String)>) -> ResourceEntry 
     ResourceEntry { names, encoding, decodable, served: first }
 }
 
-/// Returns the readable versions of a resource, if there are several.
+/// Returns the decodable versions of a resource, if there are several.
 fn decodable_versions(name: &GroupResource) -> Vec<String> {
     let lines = DECODABLE.lines().filter(|line| !line.starts_with('#'));
     let mut rows = lines.map(|line| line.split(' '));
@@ -277,7 +278,7 @@ mod tests {
         let entry = merge_entry(vec![deployments]);
         assert_eq!((entry.encoding.as_str(), entry.served), ("apps/v1", vec!["apps/v1".to_owned()]));
         assert_eq!(entry.decodable, ["apps/v1", "apps/v1beta2", "apps/v1beta1"]);
-        // Events are served in two groups and stored in one place.
+        // Two groups serve events from the same keys.
         let events = [("events.k8s.io", "v1"), ("", "v1")];
         let entry =
             merge_entry(events.map(|(group, version)| (name(group, "events"), version.into(), "v1".into())).to_vec());

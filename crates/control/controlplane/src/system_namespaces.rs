@@ -8,7 +8,7 @@ use binnacle_controllers::Objects;
 
 const NAMES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
 
-/// Creates the missing ones.
+/// Creates missing namespaces.
 pub(crate) async fn ensure(resources: &Catalog) -> Result<(), Status> {
     let namespaces = Objects::new(resources, "", "v1", "namespaces")?;
     namespaces.create_missing(NAMES.iter().map(|name| value!({"metadata": {"name": (*name)}})).collect()).await

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// The authorities that this server trusts at present, which it publishes for extension API servers.
+/// The authorities that this server currently trusts, which it publishes for extension API servers.
 #[derive(Clone, Debug, Default)]
 pub struct Trust(Arc<watch::Sender<TrustedAuthorities>>);
 
@@ -17,7 +17,7 @@ pub(crate) struct TrustedAuthorities {
 }
 
 impl Trust {
-    /// Returns the trust in the authorities of clients, and of front proxies.
+    /// Creates the trust in the authorities of clients and of front proxies.
     pub fn new(clients: Option<String>, proxies: Option<RequestHeader>) -> Self {
         Self(Arc::new(watch::Sender::new(TrustedAuthorities { clients, proxies })))
     }

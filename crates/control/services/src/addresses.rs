@@ -45,7 +45,7 @@ pub(crate) enum AddressError {
     Allocated,
     /// No ready service CIDR has the address.
     NotInAnyRange,
-    /// The error of a dry run in this case, which checks only one range.
+    /// The error of a dry run for such an address; a dry run checks only one range.
     NotInRange(IpAddr, String),
     Failed(Status),
 }
@@ -100,7 +100,7 @@ impl Addresses {
         for range in self.ranges(family).await? {
             let started = Instant::now();
             for address in range.candidates() {
-                // The cache may lack an object that the store has: then creating it fails.
+                // The cache may lack an object that the store already has. Then creating the object fails.
                 if known.collection.cache.get(&address.to_string()).is_some() {
                     continue;
                 }
@@ -115,7 +115,7 @@ impl Addresses {
         Err(AddressError::Full)
     }
 
-    /// Returns the result that [`Addresses::take`] would have, without taking the address.
+    /// Returns the result of [`Addresses::allocate`] for a dry run, which allocates nothing.
     pub(crate) async fn dry_run(&self, address: IpAddr) -> Result<(), AddressError> {
         match self.ranges(Family::of(address)).await?.first() {
             Some(range) if range.contains(address) => Ok(()),
@@ -124,7 +124,7 @@ impl Addresses {
         }
     }
 
-    /// Returns a substitute for the address that a service would get without a dry run.
+    /// Returns the address that a dry run shows in place of an allocated one.
     pub(crate) async fn dry_run_next(&self, family: Family) -> Result<IpAddr, AddressError> {
         self.ranges(family).await?.first().map(AddressRange::network).ok_or(AddressError::Full)
     }

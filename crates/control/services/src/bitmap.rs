@@ -1,5 +1,5 @@
-//! A bitmap of taken numbers in kube-apiserver's stored form: the big-endian bytes of one large number, whose bit *i*
-//! stands for number *i*.
+//! A bitmap of taken numbers in kube-apiserver's storage format: the big-endian bytes of one large number, whose bit
+//! *i* is set if number *i* is taken.
 
 /// A bitmap of fixed length.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use crate::config::ServiceConfig;
 use crate::{missing_addresses, repair, service_cidr};
 
-/// What the controllers of services share.
+/// The shared state of the controllers of services.
 pub(crate) struct Allocations {
     pub(crate) resources: Catalog,
     pub(crate) config: ServiceConfig,
@@ -27,7 +27,7 @@ impl Allocations {
 pub struct ServiceControllers {
     /// Creates the ServiceCIDR of the flags, without which no service gets an address.
     pub cidr: Controller,
-    /// Marks the addresses and ports of services as allocated, and releases those of none.
+    /// Marks the addresses and ports of services as allocated, and releases those that belong to no service.
     pub repair: Controller,
 }
 

@@ -1,4 +1,4 @@
-//! The address families of a service (KEP-563): the client's, completed with the cluster's.
+//! The address families of a service (KEP-563): those that the client requests, completed with those of the cluster.
 
 use binnacle_fields::core::v1::{Service, ServiceSpec};
 use binnacle_fields::meta::v1::ObjectMeta;
@@ -42,8 +42,8 @@ impl Families {
         self.all.len() > 1
     }
 
-    /// Fills in `ipFamilyPolicy` and `ipFamilies` of a service that is created (`old` is `None`) or changed, or refuses
-    /// a service that contradicts itself or the cluster.
+    /// Fills in `ipFamilyPolicy` and `ipFamilies` of a service that is created (`old` is `None`) or updated. Fails if
+    /// the service contradicts itself or the configuration of the cluster.
     pub(crate) fn complete(&self, service: &mut Value, old: Option<&Value>) -> Result<(), Status> {
         if Spec::of(service).is_external_name() || old.is_some_and(|old| is_unchanged_dual_stack(service, old)) {
             return Ok(());
@@ -83,7 +83,7 @@ impl Families {
             if address.str() == NONE {
                 break;
             }
-            // Invalid addresses were refused before.
+            // Invalid addresses have already been rejected.
             let family = parse_ip(address.str()).map(Family::of).filter(|_| i >= families.len());
             let Some(family) = family else { continue };
             if self.has(family) {
@@ -113,7 +113,7 @@ impl Families {
         }
     }
 
-    /// Adds the default family if there is none, and a second one for dual-stack policies if it `can` be had.
+    /// Adds the default family if there is none, and a second one for dual-stack policies if `can_be_dual` is true.
     fn fill_in_families(&self, service: &mut Value, can_be_dual: bool) {
         let spec = Spec::of(service);
         let policy = spec.family_policy();
@@ -132,8 +132,8 @@ impl Families {
     }
 }
 
-/// Returns true if a change leaves a `PreferDualStack` service's families and addresses as they are: then they do not
-/// follow the cluster's families.
+/// Returns true if an update leaves the families and addresses of a `PreferDualStack` service unchanged. Then they are
+/// not adjusted to the families of the cluster.
 pub(crate) fn is_unchanged_dual_stack(service: &Value, old: &Value) -> bool {
     let (new, old) = (Spec::of(service), Spec::of(old));
     new.kind() == old.kind()
@@ -144,10 +144,10 @@ pub(crate) fn is_unchanged_dual_stack(service: &Value, old: &Value) -> bool {
         && new.families() == old.families()
 }
 
-/// Sets a missing policy, to the old one if there is one: a service never changes its number of families by itself.
+/// Sets a missing policy, to the old one if there is one: the number of families of a service never changes implicitly.
 fn default_policy(service: &mut Value, old: Option<&Value>) {
     let spec = Spec::of(service);
-    // An empty text counts as a policy, and is not a valid one.
+    // An empty string counts as a policy, though not as a valid one.
     if spec.has_family_policy() {
         return;
     }
@@ -311,7 +311,7 @@ mod tests {
             complete(DUAL, reduced, Some(dual())),
             Err("Service \"a\" is invalid: spec.ipFamilyPolicy: Invalid value: \"PreferDualStack\": must be 'SingleStack' to release the secondary cluster IP".to_owned())
         );
-        // The cluster has a single family now: the service stays unchanged.
+        // The cluster now has a single family, but the service stays unchanged.
         assert_eq!(complete(SINGLE, dual(), Some(dual())).map(|(_, families)| families.len()), Ok(2));
     }
 }

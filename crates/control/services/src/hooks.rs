@@ -1,7 +1,7 @@
 //! Allocation for services that are created or changed: cluster IPs, address families, node ports.
 //!
-//! No transaction covers a service and its allocations. They are therefore taken before the service is written and
-//! released after it, so that a failure in between can only leave unused ones; the repair loop finds these.
+//! No transaction covers a service and its allocations. Therefore allocation precedes the write of the service, and
+//! release follows it, so that a failure in between can only leave unused allocations, which the repair loop releases.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::ports;
 use crate::spec::{Family, Spec, spec_mut};
 use binnacle_controllers::Objects;
 
-/// Returns the hooks of core services. The resources may be added later.
+/// Returns the hooks of services. The resources may be added to the catalog later.
 pub fn service_hooks(resources: Catalog, config: &ServiceConfig) -> Arc<ServiceHooks> {
     let families = Families::new(config.cidrs.iter().map(Family::of_cidr), config.sloppy_addresses);
     Arc::new(ServiceHooks {
@@ -215,7 +215,7 @@ impl ServiceHooks {
         }
     }
 
-    /// Deletes the endpoints of a service, so that a later one of the same name does not get them.
+    /// Deletes the endpoints of a service, so that a later service with the same name does not inherit them.
     async fn delete_endpoints(&self, owner: Owner<'_>) {
         let Ok(endpoints) = Objects::new(&self.resources, "", "v1", "endpoints") else { return };
         let context = Context::internal(owner.namespace);
@@ -231,7 +231,7 @@ impl ServiceHooks {
 /// The addresses that a change of a service needs or releases.
 enum AddressChange {
     None,
-    /// It gets addresses for its families from this index on.
+    /// The service needs addresses for its families from this index on.
     Allocate(usize),
     Release(Vec<IpAddr>),
 }

@@ -1,8 +1,9 @@
-//! Services: the allocation of their addresses and ports when they are written ([`service_hooks`]), its repair
-//! ([`service_controllers`]), and where the server reaches them ([`ServiceAddresses`]).
+//! Services: the allocation of their addresses and ports when they are written ([`service_hooks`]), the repair of
+//! allocations ([`service_controllers`]), and the addresses at which the server reaches services
+//! ([`ServiceAddresses`]).
 //!
-//! An address is allocated by creating the IPAddress with its name; node ports are in one object, in kube-apiserver's
-//! format. Several servers on one store, of either kind, allocate nothing twice.
+//! An address is allocated by creating the IPAddress object with its name. Node ports are in one object, in
+//! kube-apiserver's format. Several servers on one store, including kube-apiservers, allocate nothing twice.
 
 mod addresses;
 mod bitmap;

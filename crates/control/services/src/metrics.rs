@@ -83,13 +83,13 @@ impl AllocatorMetrics {
         Ok(Self { addresses: keep(registry, AddressCollector::new()?)?, families: Families::register(registry)? })
     }
 
-    /// Counts the addresses in the cache of these resources from now on.
+    /// Sets the resources whose cached addresses are counted.
     pub(super) fn watch_resources(&self, resources: &Catalog) {
-        // The families belong to the first server that calls this.
+        // The first server that calls this wins.
         let _ = self.addresses.0.resources.set(resources.clone());
     }
 
-    /// Counts a check of all node ports that failed.
+    /// Counts a failed repair of node ports.
     pub(super) fn port_repair_failed(&self) {
         self.families.repair_errors.inc();
     }
@@ -142,7 +142,7 @@ impl AddressCollector {
     fn count(&self) -> Option<()> {
         let resource = self.0.resources.get()?.find("networking.k8s.io", "v1", "ipaddresses")?;
         let cache = &resource.collection.cache;
-        // A snapshot of a ready cache needs no waiting.
+        // The snapshot of a ready cache is available immediately.
         let snapshot = cache.snapshot(Instant::now()).now_or_never()?.ok()?;
         let all = cache.selection(Interest::default());
         let addresses: Vec<IpAddr> = snapshot.iter(&all, "").filter_map(|entry| entry.name().parse().ok()).collect();
@@ -169,7 +169,7 @@ impl Collector for AddressCollector {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        // Until the cache is ready the last numbers are reported.
+        // Until the cache is ready, the last numbers are reported.
         let _ = self.count();
         self.0.families.collect()
     }

@@ -1,5 +1,5 @@
-//! Notices that an address of a service is no longer marked as taken, so that it is repaired before another service can
-//! get it. Someone has deleted the mark: services give theirs back when they are gone.
+//! Detection of services whose IPAddress object is missing, so that it is repaired before another service can allocate
+//! the address. Such an object was deleted by a client, since the server deletes it only after its service.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use binnacle_controllers::{ChangeWatcher, Changes};
 /// The namespace and name of the service that has an address.
 type Owner = (Text, Text);
 
-/// Waits until a service lacks the mark of an address. Ends for nothing else.
+/// Waits until the IPAddress object of a service is missing. Returns for no other reason.
 pub(crate) async fn wait_for_missing(allocations: &Allocations) {
     let ip_addresses = Objects::new(&allocations.resources, "networking.k8s.io", "v1", "ipaddresses");
     let services = Objects::new(&allocations.resources, "", "v1", "services");
@@ -44,14 +44,14 @@ pub(crate) async fn wait_for_missing(allocations: &Allocations) {
     }
 }
 
-/// Reads all marks; returns those that are gone.
+/// Reads all IPAddress objects; returns the missing ones.
 async fn read_all(ip_addresses: &Objects, owners: &mut HashMap<Text, Owner>) -> Result<Vec<(Text, Owner)>, Status> {
     let current: HashMap<Text, Owner> = ip_addresses.list("").await?.iter().map(name_and_owner).collect();
     let before = std::mem::replace(owners, current);
     Ok(before.into_iter().filter(|(name, _)| !owners.contains_key(name)).collect())
 }
 
-/// Reads the marks that may have changed; returns those that are gone.
+/// Reads the IPAddress objects that may have changed; returns the missing ones.
 async fn read_named(
     ip_addresses: &Objects,
     owners: &mut HashMap<Text, Owner>,
@@ -108,7 +108,7 @@ mod tests {
         }
         let wait_for_missing = wait_for_missing(&allocations);
         tokio::pin!(wait_for_missing);
-        // The marks of nobody may go.
+        // IPAddress objects that no service uses may be deleted.
         assert!(futures::poll!(&mut wait_for_missing).is_pending());
         ip_addresses.delete("", "10.0.0.6").await.unwrap();
         ip_addresses.delete("", "10.0.0.7").await.unwrap();
@@ -116,7 +116,7 @@ mod tests {
             () = &mut wait_for_missing => panic!("no service lacks an address"),
             () = addresses_are(&ip_addresses, 1) => {}
         }
-        // Whether the marks have been read by now cannot be told, so this one goes until it was seen to be there.
+        // The objects may not have been read yet, so delete this one until the watcher has seen it before.
         let churn = async {
             loop {
                 ip_addresses.delete("", "10.0.0.5").await.unwrap();

@@ -1,5 +1,5 @@
 //! Node ports. The allocated ports are in one object of the store, in kube-apiserver's format, so that several servers,
-//! of either program, cannot allocate one port twice.
+//! including kube-apiservers, cannot allocate one port twice.
 
 use std::fmt;
 
@@ -25,8 +25,8 @@ const KEY: &str = "ranges/servicenodeports";
 const KIND: &str = "RangeAllocation";
 const DEPTH: usize = 32;
 
-/// The first ports are reserved for requests of certain ports while others are free (KEP-3668): `min(max(16, size /
-/// 32), 128)` ports of a range of more than 16.
+/// The first ports of the range are reserved for static allocation while others are free (KEP-3668): `min(max(16, size
+/// / 32), 128)` ports of a range of more than 16.
 const STATIC_MIN: usize = 16;
 const STATIC_MAX: usize = 128;
 const STATIC_SHARE: usize = 32;
@@ -50,14 +50,14 @@ struct State {
     revision: Option<Revision>,
 }
 
-/// The ports during the allocation for one service. They are written only if all of it succeeds.
+/// The ports during the allocation for one service. They are written only if the whole allocation succeeds.
 pub(crate) struct Session<'a> {
     range: PortRange,
     taken: &'a mut Bitmap,
     dry_run: bool,
     /// The next port that a dry run chooses.
     next_dry_run_port: i64,
-    /// The scopes of the ports that were taken.
+    /// The scopes of the allocated ports.
     allocated_scopes: Vec<Scope>,
     /// The scope of the port that could not be allocated.
     refused: Option<Scope>,
@@ -100,7 +100,7 @@ impl Session<'_> {
 
     fn try_allocate(&mut self, port: i64) -> Result<(), PortError> {
         let Some(offset) = offset(self.range, port) else {
-            // A dry run of kube-apiserver does not check the range.
+            // As in kube-apiserver, a dry run does not check the range.
             return if self.dry_run { Ok(()) } else { Err(PortError::NotInRange(self.range)) };
         };
         if self.taken.has(offset) {
@@ -138,7 +138,7 @@ impl NodePorts {
         Self { metrics, ..self }
     }
 
-    /// Allocates the ports of `plan`, which is called again if another server has written first.
+    /// Allocates the ports of `plan`, and calls it again if another server has written first.
     pub(crate) async fn allocate<T>(
         &self,
         dry_run: bool,
@@ -214,7 +214,7 @@ impl NodePorts {
         let mut state = self.state.lock().await;
         *state = None;
         loop {
-            // In this order: a port is allocated before its service is written.
+            // The order matters: a port is allocated before its service is written.
             let current = self.load().await?;
             let used = self.used().await?;
             let mut taken = current.taken.clone();
@@ -242,7 +242,7 @@ impl NodePorts {
             };
             let mut taken = current.taken.clone();
             change(self.range, &mut taken);
-            // Another server may have allocated a port that seems to be free.
+            // Another server may have allocated a port that is free in the cached state.
             if taken == current.taken && !is_fresh {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The node ports that a service gets, keeps and releases.
+//! The node ports that a service allocates, keeps and releases.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +14,7 @@ use crate::spec::{Spec, node_port, spec_mut};
 /// The planned ports of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PortPlan {
-    /// For each of `spec.ports`, 0 for none.
+    /// The node port of each of `spec.ports`, 0 for none.
     ports: Vec<i64>,
     health_check: Option<i64>,
 }
@@ -37,13 +37,13 @@ pub(crate) fn needs_ports(service: &Value, old: Option<&Value>) -> bool {
     Spec::of(service).uses_node_ports() || needs_new_health_check(service, old)
 }
 
-/// Plans the ports of a new service. Ports of one number in different protocols share one node port.
+/// Plans the ports of a new service. Ports with equal numbers in different protocols share one node port.
 pub(crate) fn plan_create(service: &Value, session: &mut Session<'_>) -> Result<PortPlan, Status> {
     let spec = Spec::of(service);
     let mut ports: Vec<i64> = spec.ports().map(node_port).collect();
     if spec.uses_node_ports() {
         let numbers: Vec<i64> = spec.ports().map(|port| port.at(ServicePort::PORT).int_or_zero()).collect();
-        // The node port may be requested by another protocol of the same port.
+        // The entry of another protocol may request the node port.
         let mut requested: HashMap<i64, i64> = HashMap::new();
         for (number, port) in numbers.iter().zip(&ports).filter(|(_, port)| **port != 0) {
             requested.entry(*number).or_insert(*port);
@@ -75,7 +75,7 @@ pub(crate) fn plan_create(service: &Value, session: &mut Session<'_>) -> Result<
     Ok(PortPlan { ports, health_check: health_check(service, None, session)? })
 }
 
-/// Plans the ports of a changed service, which keeps the ports it had.
+/// Plans the ports of an updated service, which keeps its previous ports.
 pub(crate) fn plan_update(service: &Value, old: &Value, session: &mut Session<'_>) -> Result<PortPlan, Status> {
     let spec = Spec::of(service);
     let before: HashSet<i64> = Spec::of(old).node_ports().into_iter().collect();

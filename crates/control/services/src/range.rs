@@ -6,20 +6,20 @@ use binnacle_validation::ip::Cidr;
 
 use crate::spec::Family;
 
-/// The first addresses are reserved for requests of certain addresses while others are free: `min(max(16, size / 16),
+/// The first addresses of the range are reserved for static allocation while others are free: `min(max(16, size / 16),
 /// 256)` addresses of a range of more than 16.
 const STATIC_MIN: u128 = 16;
 const STATIC_MAX: u128 = 256;
 const STATIC_SHARE: u128 = 16;
 
-/// A range of addresses. Its first address is never allocated, nor the last of an IPv4 range.
+/// A range of addresses. Its first address is never allocated, and neither is the last one of an IPv4 range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressRange {
     cidr: Cidr,
     /// The bounds of the usable addresses, both included; `last` is before `first` if there are none.
     first: u128,
     last: u128,
-    /// The number of usable addresses reserved for requests of certain addresses.
+    /// The number of usable addresses that are reserved for static allocation.
     reserved: u128,
 }
 
@@ -64,8 +64,8 @@ impl AddressRange {
         address.is_ipv4() == (self.family() == Family::V4) && (self.first..=self.last).contains(&number(address))
     }
 
-    /// Returns all usable addresses, each once: first those that are not reserved, beginning at a random one, then the
-    /// reserved ones likewise.
+    /// Returns each usable address once: first those that are not reserved, starting at a random one, then the reserved
+    /// ones likewise.
     pub(crate) fn candidates(&self) -> impl Iterator<Item = IpAddr> + use<> {
         let range = *self;
         let total = self.last.saturating_add(1).saturating_sub(self.first);

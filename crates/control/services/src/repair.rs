@@ -1,5 +1,5 @@
-//! Repairs the allocations of services: addresses and ports of services are marked as taken, and those without a
-//! service are released when no pending service can own them.
+//! The repair loop of allocations: marks the addresses and ports of services as allocated, and releases those without a
+//! service when no service that is being written can own them.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,7 +17,8 @@ use crate::node_ports::NodePorts;
 use crate::spec::Spec;
 use binnacle_controllers::Objects;
 
-/// The age in seconds from which an address without a service counts as leaked: a younger one's may still be written.
+/// The age in seconds from which an address without a service counts as leaked. The service of a younger one may still
+/// be written.
 const GRACE: i64 = 60;
 
 pub(crate) async fn ensure(allocations: &Allocations) -> Result<(), Status> {
@@ -32,7 +33,7 @@ pub(crate) async fn ensure(allocations: &Allocations) -> Result<(), Status> {
 }
 
 async fn repair_addresses(resources: &Catalog, now: i64) -> Result<(), Status> {
-    // In this order: an address is allocated before its service is written.
+    // The order matters: an address is allocated before its service is written.
     let objects = Objects::new(resources, "networking.k8s.io", "v1", "ipaddresses")?.list("").await?;
     let services = Objects::new(resources, "", "v1", "services")?.list("").await?;
     let addresses = Addresses::new(resources.clone());

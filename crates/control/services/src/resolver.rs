@@ -1,4 +1,4 @@
-//! The addresses of the cluster's services for this server: for aggregated APIs and for webhooks.
+//! The addresses at which this server reaches the services of the cluster: those of aggregated APIs and of webhooks.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 
 /// The maximum number of endpoint changes taken from a watch at once.
 const BATCH: usize = 256;
-/// The time without a request after which a service is forgotten when another one is added.
+/// The time without use after which a cached service is dropped when another one is added.
 const UNUSED: Duration = Duration::from_secs(600);
 
 /// The choice of the address to dial for a service (`--enable-aggregator-routing`).
@@ -34,7 +34,7 @@ pub enum ServiceRouting {
     Endpoints,
 }
 
-/// A resolver of services from the watch caches. Unchanged objects are not decoded again.
+/// A resolver of services that reads the watch caches. It does not decode unchanged objects again.
 pub struct ServiceAddresses {
     catalog: Catalog,
     routing: ServiceRouting,
@@ -46,7 +46,7 @@ pub struct ServiceAddresses {
     known: Mutex<HashMap<(Text, Text), Arc<CachedService>>>,
 }
 
-/// One service, with the parts that were read.
+/// A cached service, with its parts that have been read.
 struct CachedService {
     namespace: Text,
     name: Text,
@@ -197,7 +197,7 @@ impl CachedService {
         let context = Context::internal(&self.namespace);
         let generation = match generation {
             Some(generation) => Some(generation),
-            // A list after this is at least as new as the start of the watch. Without a watch nothing is cached.
+            // A later list is at least as new as the start of the watch. Without a watch, nothing is cached.
             None => match resource.watch(&context, &options, WatchFrom::ChangesOnly).await? {
                 Ok(watcher) => {
                     let mut endpoints = self.endpoints.lock();
@@ -211,15 +211,15 @@ impl CachedService {
         };
         let slices: Arc<[Slice]> = list(&resource, &context, &options).await?.into();
         let mut endpoints = self.endpoints.lock();
-        // This list may miss later changes: then the next caller lists again.
+        // The list may lack later changes. Then the next caller lists again.
         if generation == Some(endpoints.generation) {
             endpoints.slices = Some(slices.clone());
         }
         Ok(slices)
     }
 
-    /// Returns the cached slices if they are unchanged, otherwise the generation for which they must be listed, if a
-    /// watch is open.
+    /// Returns the cached slices if they are unchanged. Otherwise returns the generation for which they must be listed,
+    /// if a watch is open.
     fn unchanged(&self) -> Result<Arc<[Slice]>, Option<u64>> {
         let endpoints = &mut *self.endpoints.lock();
         let Some(watcher) = &mut endpoints.watcher else { return Err(None) };

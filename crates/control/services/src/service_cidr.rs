@@ -1,4 +1,4 @@
-//! The ServiceCIDR `kubernetes`, made from the flags, from which addresses of services are allocated.
+//! The ServiceCIDR `kubernetes`, created from the flags, from which addresses of services are allocated.
 
 use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::networking::v1::{ServiceCIDR, ServiceCIDRSpec};
@@ -15,8 +15,8 @@ const NAME: &str = "kubernetes";
 /// The field manager of the status.
 const MANAGER: &str = "kubernetes-service-cidr-controller";
 
-/// Creates it if it is missing, adds the second family of the flags if it has only the first, and sets the condition
-/// `Ready`, unless another manager has set it.
+/// Creates the ServiceCIDR if it is missing, adds the second family of the flags if it has only the first, and sets the
+/// condition `Ready` unless another manager has set it.
 pub(crate) async fn ensure(allocations: &Allocations) -> Result<(), Status> {
     let cidrs = Objects::new(&allocations.resources, "networking.k8s.io", "v1", "servicecidrs")?;
     let wanted: Vec<String> = allocations.config.cidrs.iter().map(|cidr| cidr.network()).collect();

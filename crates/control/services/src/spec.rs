@@ -78,7 +78,7 @@ impl<'a> Spec<'a> {
         matches!(self.kind(), "NodePort" | "LoadBalancer")
     }
 
-    /// Returns true if ports without a requested node port get one as well.
+    /// Returns true if ports without a requested node port also get one.
     pub(crate) fn fills_in_node_ports(self) -> bool {
         match self.kind() {
             "NodePort" => true,

@@ -257,7 +257,7 @@ async fn concurrent_requests_allocate_nothing_twice() {
     let config = ServiceConfig::default();
     let servers = [Server::over(store.clone(), &config), Server::over(store.clone(), &config)];
     servers[0].create("namespaces", "", value!({"metadata": {"name": "ns"}})).await.unwrap();
-    // 62 addresses.
+    // The range has 62 usable addresses.
     let cidr = value!({"metadata": {"name": "kubernetes"}, "spec": {"cidrs": ["10.0.0.0/26"]}});
     servers[0].create("networking.k8s.io/v1/servicecidrs", "", cidr).await.unwrap();
 

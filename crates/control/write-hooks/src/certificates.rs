@@ -1,4 +1,4 @@
-//! The requester of a certificate signing request, in fields that only the server writes, and the permission to sign
+//! The requester of a CertificateSigningRequest, in fields that only the server writes, and the permission to sign
 //! certificates of pods.
 
 mod durations;
@@ -52,7 +52,7 @@ impl Hooks for SignersOfPodCertificates {
 }
 
 /// Hooks that write the requester to `spec.username`, `uid`, `groups` and `extra` of CertificateSigningRequests, and
-/// count whether signers keep to the durations that are asked for.
+/// count whether signers honor the requested durations.
 #[derive(Clone, Debug)]
 pub struct RequesterOfCertificates {
     durations: CertificateDurations,

@@ -1,5 +1,5 @@
-//! Permissions for device claims: administrators' access needs a labelled namespace (KEP-5018), and each part of a
-//! claim's status needs its own permission (KEP-4817).
+//! Permissions for device claims: admin access needs a labelled namespace (KEP-5018), and each part of a claim's status
+//! needs its own permission (KEP-4817).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use binnacle_schema::Value;
 use binnacle_controllers::Objects;
 
 const GROUP: &str = "resource.k8s.io";
-/// The label that permits claims with administrators' access in a namespace, if it is `true`.
+/// The label that permits claims with admin access in a namespace, if it is `true`.
 const ADMIN_LABEL: &str = "resource.kubernetes.io/admin-access";
 /// The node in a service account token that is bound to a pod.
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
@@ -81,7 +81,7 @@ impl DeviceClaims {
         };
         let mut requests = spec.at(ResourceClaimSpec::DEVICES).at(DeviceClaim::REQUESTS).values();
         let Some(index) = requests.position(requests_admin_access) else { return FieldErrors::new() };
-        // kube-apiserver uses the path of claims for templates too, without the member in between.
+        // As in kube-apiserver, the path is that of claims, for templates as well.
         let path = FieldPath::new("spec").child("devices").child("requests").index(index).child("adminAccess");
         self.admin_namespace(review.context, &path).await
     }
@@ -120,7 +120,7 @@ impl DeviceClaims {
         errors
     }
 
-    /// Checks the permission to write `allocation` and `reservedFor`, which schedulers do.
+    /// Checks the permission to write `allocation` and `reservedFor`, as schedulers do.
     async fn check_binding(
         &self,
         review: &Review<'_>,
@@ -143,7 +143,7 @@ impl DeviceClaims {
         }
     }
 
-    /// Checks the permission to write the state of devices, which drivers do.
+    /// Checks the permission to write the status of devices, as drivers do.
     async fn check_drivers(
         &self,
         review: &Review<'_>,
@@ -231,7 +231,7 @@ fn unknown(path: &FieldPath, why: impl std::fmt::Display) -> FieldError {
     FieldError::internal(path, format!("could not retrieve namespace to verify admin access: {why}"))
 }
 
-/// Returns the drivers whose device reports changed.
+/// Returns the drivers whose device statuses changed.
 fn changed_drivers<'v>(new: FieldRef<'_, 'v, ClaimStatus>, old: FieldRef<'_, 'v, ClaimStatus>) -> BTreeSet<&'v str> {
     let (new, old) = (new.at(ClaimStatus::DEVICES), old.at(ClaimStatus::DEVICES));
     let id = |device: FieldRef<'static, 'v, Device>| {
@@ -242,7 +242,7 @@ fn changed_drivers<'v>(new: FieldRef<'_, 'v, ClaimStatus>, old: FieldRef<'_, 'v,
     changed.chain(gone).map(|device| device.at(Device::DRIVER).str()).collect()
 }
 
-/// Returns the node to which an allocation is bound, if it is one.
+/// Returns the node to which an allocation is bound; empty if it is not bound to a single node.
 fn allocated_node<'v>(allocation: FieldRef<'_, 'v, AllocationResult>) -> &'v str {
     let terms = allocation.at(AllocationResult::NODE_SELECTOR).at(NodeSelector::NODE_SELECTOR_TERMS).values();
     let Some(term) = only(terms) else { return "" };
@@ -253,7 +253,7 @@ fn allocated_node<'v>(allocation: FieldRef<'_, 'v, AllocationResult>) -> &'v str
     only(field.at(Requirement::VALUES).values()).filter(|_| is_name).map_or("", |node| node.str())
 }
 
-/// Returns the item, if there is only one.
+/// Returns the item if there is exactly one.
 fn only<T>(mut items: impl ExactSizeIterator<Item = T>) -> Option<T> {
     if items.len() == 1 { items.next() } else { None }
 }

@@ -16,7 +16,7 @@ use binnacle_schema::Value;
 const GROUP: &str = "rbac.authorization.k8s.io";
 const AGGREGATION: &str = "must have cluster-admin privileges to use the aggregationRule";
 
-/// The check for one of the four kinds.
+/// The hooks of one of the four kinds.
 pub(crate) struct EscalationHooks {
     kind: RbacKind,
     feed: Arc<RolesFeed>,
@@ -26,7 +26,7 @@ pub(crate) struct EscalationHooks {
 /// Group and kind.
 type KindName = (&'static str, &'static str);
 
-/// Returns the checks by group and kind.
+/// Returns the hooks by group and kind.
 pub fn escalation_hooks(feed: &Arc<RolesFeed>, authorizer: &Arc<dyn Authorizer>) -> [(KindName, Arc<dyn Hooks>); 4] {
     let hooks = |kind| -> Arc<dyn Hooks> {
         Arc::new(EscalationHooks { kind, feed: feed.clone(), authorizer: authorizer.clone() })
@@ -56,7 +56,7 @@ impl Hooks for EscalationHooks {
 
 impl EscalationHooks {
     async fn check(&self, context: &Context, object: &Value, old: Option<&Value>) -> Result<(), Status> {
-        // The server's own loops are in this group: they repair the roles on which all other permissions depend.
+        // The server's own controllers are in this group: they repair the roles on which all other permissions depend.
         if context.user.is_in(User::MASTERS) {
             return Ok(());
         }
@@ -69,7 +69,7 @@ impl EscalationHooks {
     }
 
     async fn role(&self, context: &Context, object: &Value, old: Option<&Value>) -> Result<(), Status> {
-        // The name of the request; a creation has none yet.
+        // The name in the request; a creation has none yet.
         if self.is_allowed(context, "escalate", self.kind.plural(), &context.name, &context.namespace).await {
             return Ok(());
         }
@@ -83,7 +83,7 @@ impl EscalationHooks {
             !rule.at(AggregationRule::CLUSTER_ROLE_SELECTORS).is_empty()
         };
         if self.kind == RbacKind::ClusterRole && (aggregates(object) || old.is_some_and(aggregates)) {
-            // The rules of an aggregated role can become anything.
+            // An aggregated role can later contain any rules.
             return self.compare(context, &Rule::everything()).map_err(|why| match why {
                 Escalation::NotHeld(_) => Status::forbidden(&self.resource(), name, AGGREGATION),
                 Escalation::TooMuchWork(exceeded) => exceeded.into(),
@@ -96,7 +96,7 @@ impl EscalationHooks {
         if old.is_some_and(|old| object::only_for_the_garbage_collector(object, old)) {
             return Ok(());
         }
-        // A binding in a namespace has this field, too.
+        // RoleBindings have the same field.
         let role = FieldRef::<ClusterRoleBinding>::root(object).at(ClusterRoleBinding::ROLE_REF).detached();
         let role = RoleRef { kind: role.at(RoleRefFields::KIND).str(), name: role.at(RoleRefFields::NAME).str() };
         // The permission to bind may be limited to one namespace.
@@ -118,7 +118,7 @@ impl EscalationHooks {
             return Err(Status::bad_request("Name parameter required."));
         }
         let rules = self.feed.index().role_rules(role, namespace).map_err(|why| match why {
-            // kube-apiserver names the resource of the request here, not the missing role's.
+            // As in kube-apiserver, the error names the resource of the request instead of that of the missing role.
             NoRole::Missing { name, .. } => Status::not_found(&self.resource(), &name),
             NoRole::Unsupported(_) | NoRole::More(_) => Status::unknown(500, &why.to_string()),
         })?;

@@ -1,6 +1,8 @@
-//! Checks of writes that need more than the written object: what the author may do, and what else is stored.
+//! Checks of writes that depend on more than the written object: on the permissions of the author, and on other stored
+//! objects.
 //!
-//! Each is a set of [`Hooks`](binnacle_registry::hooks::Hooks) for a kind; the server installs them with its resources.
+//! Each check implements [`Hooks`](binnacle_registry::hooks::Hooks) for a kind; the server installs it with the
+//! resource.
 
 mod certificates;
 mod device_claims;

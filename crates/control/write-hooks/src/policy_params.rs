@@ -20,7 +20,7 @@ const GROUP: &str = "admissionregistration.k8s.io";
 /// Group and kind.
 type GroupKindName = (&'static str, &'static str);
 
-/// The check for objects of one of the four resources.
+/// The hooks of one of the four resources.
 struct PolicyParams {
     resources: Catalog,
     authorizer: Arc<dyn Authorizer>,
@@ -32,11 +32,11 @@ struct ParamResource {
     group: String,
     version: String,
     resource: String,
-    /// The reason why it is not known, for bindings.
+    /// The reason why the resource is unknown, for bindings.
     unknown: Option<String>,
 }
 
-/// Returns the checks by group and kind.
+/// Returns the hooks by group and kind.
 pub fn policy_hooks(resources: &Catalog, authorizer: &Arc<dyn Authorizer>) -> [(GroupKindName, Arc<dyn Hooks>); 4] {
     PolicyResource::ALL.map(|resource| {
         let hooks = PolicyParams { resources: resources.clone(), authorizer: authorizer.clone(), resource };
@@ -88,7 +88,7 @@ impl PolicyParams {
     }
 
     async fn binding(&self, review: &Review<'_>) -> Result<(), String> {
-        // The binding of a mutating policy has these fields, too.
+        // Bindings of mutating policies have the same fields.
         let spec = FieldRef::<Binding>::root(review.object).at(Binding::SPEC).detached();
         let Some(reference) = spec.at(BindingSpec::PARAM_REF).detached().set() else { return Ok(()) };
         let resource = self.resource_of_policy(spec.at(BindingSpec::POLICY_NAME).str()).await;
@@ -109,7 +109,7 @@ impl PolicyParams {
                 "{unknown} to determine minimum required permissions and user {user} does not have \"{verb}\" permission \
                  for all groups, versions and resources"
             ),
-            // kube-apiserver swaps the user and the verb here.
+            // kube-apiserver swaps the user and the verb in this message.
             (None, PolicyResource::MutatingBindings) => {
                 format!("user {verb} does not have \"{user}\" permission on the object referenced by paramRef")
             }
@@ -179,7 +179,7 @@ impl ParamResource {
     }
 }
 
-/// Returns `paramKind` of a validating policy, or of a mutating one, which has this field, too.
+/// Returns `paramKind` of a validating policy, or of a mutating one, which has the same field.
 fn param_kind(policy: &Value) -> Option<FieldRef<'static, '_, ParamKind>> {
     FieldRef::<Policy>::root(policy).at(Policy::SPEC).at(PolicySpec::PARAM_KIND).detached().set()
 }

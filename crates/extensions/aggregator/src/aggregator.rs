@@ -1,4 +1,4 @@
-//! The aggregator: follows APIServices, and holds the state of all of them.
+//! The aggregator, which watches APIServices and holds the state of all of them.
 
 pub(crate) mod discovery;
 pub(crate) mod documents;
@@ -40,7 +40,7 @@ use crate::remote::{Remote, Remotes};
 /// The options of an aggregator.
 pub struct AggregatorOptions {
     pub catalog: Catalog,
-    /// The resolver of services' addresses.
+    /// Resolves the addresses of services.
     pub resolver: Arc<dyn ServiceResolver>,
     /// This server's client certificate for other servers (`--proxy-client-cert-file`).
     pub identity: Option<Arc<dyn ResolvesClientCert>>,
@@ -78,21 +78,22 @@ pub(crate) struct Inner {
     readers: Mutex<DocumentReaders>,
 }
 
-/// The tasks that read the documents of other servers, two for each APIService. They end when this value is dropped.
+/// The tasks that poll the documents of remote servers, two per APIService. Dropping this value ends them.
 #[derive(Default)]
 struct DocumentReaders {
     by_name: HashMap<Text, ReaderTasks>,
     tasks: JoinSet<()>,
 }
 
-/// The contents of the next registry.
+/// The contents of the next [`Registry`].
 struct RegistryUpdate {
     by_name: BTreeMap<Text, ApiServiceEntry>,
     is_complete: bool,
 }
 
 struct ReaderTasks {
-    /// Notified when the APIService changes: for the task that reads discovery documents, and the one for OpenAPI.
+    /// Notified when the APIService changes: one for the task that polls discovery documents, one for the task that
+    /// polls OpenAPI documents.
     changed: [Arc<Notify>; 2],
     /// True once the server has been queried for the first time.
     tried: watch::Receiver<bool>,
@@ -124,7 +125,7 @@ impl Aggregator {
         self.0.registry.load().is_complete
     }
 
-    /// Returns the OpenAPI documents of other servers.
+    /// Returns the OpenAPI documents of remote servers.
     pub fn openapi(&self) -> Arc<Others> {
         self.0.specs.others()
     }
@@ -134,7 +135,7 @@ impl Aggregator {
         drop(self.0.peers.set(peers));
     }
 
-    /// Returns true for paths that lead to the server of an APIService.
+    /// Returns true for paths that the server of an APIService serves.
     pub(crate) fn proxies(&self, path: &str) -> bool {
         self.0.registry.load().remote_of(path).is_some()
     }
@@ -143,7 +144,7 @@ impl Aggregator {
         &self.0.remotes
     }
 
-    /// Follows all APIServices until the shutdown signal. The returned steps are done when requests can be forwarded,
+    /// Watches all APIServices until the shutdown signal. The returned hooks complete when requests can be forwarded,
     /// and when discovery has the resources of every server.
     pub fn follow(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) -> Result<Vec<PostStartHook>, Status> {
         let resource = self.0.catalog.require("apiregistration.k8s.io", "v1", "apiservices")?;
@@ -191,11 +192,11 @@ impl Aggregator {
         Ok(hooks)
     }
 
-    /// Waits until every known server has been queried once.
+    /// Waits until every server has been queried once.
     async fn wait_for_first_attempts(&self) {
         let tried: Vec<_> = self.0.readers.lock().by_name.values().map(|one| one.tried.clone()).collect();
         for mut tried in tried {
-            // A server that is removed meanwhile is not waited for.
+            // Does not wait for a server that is removed meanwhile.
             drop(tried.wait_for(|tried| *tried).await);
         }
     }

@@ -1,4 +1,5 @@
-//! APIServices: one for every group version that this server serves itself, and the availability of each.
+//! APIServices: the controllers that maintain one for every group version that this server serves itself, and the
+//! availability of each.
 
 mod availability;
 mod checks;
@@ -14,10 +15,10 @@ pub use checks::{AggregatedServers, DiscoveryError};
 pub use metrics::AvailabilityMetrics;
 pub use registration::{LocalApi, Registrations};
 
-/// What the controllers of APIServices work with.
+/// The options of the controllers of APIServices.
 pub struct ApiServiceOptions {
     pub resources: Catalog,
-    /// The wanted APIServices.
+    /// The desired APIServices.
     pub registrations: Registrations,
     /// Access to the servers of aggregated APIs, if this server proxies to them.
     pub servers: Option<Arc<dyn AggregatedServers>>,
@@ -30,8 +31,8 @@ type State = ApiServiceOptions;
 
 /// The controllers of APIServices.
 pub struct ApiServiceControllers {
-    /// Keeps those of local group versions. It deletes what it does not know: it must start after the definitions of
-    /// custom resources have been read.
+    /// Maintains the APIServices of local group versions. It deletes those that it has no registration for, so it must
+    /// start after the CustomResourceDefinitions have been read.
     pub registration: Controller,
     /// Writes the condition `Available`.
     pub availability: Controller,
@@ -136,7 +137,8 @@ mod tests {
         assert!(objects.get("", "v1.gone.always").await.unwrap().is_none());
         assert!(objects.get("", "v1.gone.free").await.unwrap().is_some());
 
-        // Built-in groups' APIServices may be deleted while the server runs; custom resources' are created again.
+        // An APIService of a built-in group may be deleted while the server runs; one of custom resources is created
+        // again.
         let context = Context::internal("");
         objects.resource().delete(&context, "v1.apps", &DeleteOptions::default()).await.unwrap();
         registrations.keep(&api("custom", "v2"));
@@ -203,7 +205,7 @@ mod tests {
         servers.0.store(true, Ordering::SeqCst);
         let passed = reason("Passed").await;
         assert_eq!(condition(&passed), ("True", "Passed", "all checks passed"));
-        // This server serves the API now: its own condition replaces the other server's.
+        // This server serves the API now, so the local condition replaces the one of the remote server.
         let local = api_services.update("", "v1.agg.test", "", |object| {
             let spec = object.make_at(&["spec"]);
             spec.remove("service");

@@ -51,7 +51,7 @@ async fn check(remote: &Remote) -> Result<(), String> {
     match fetch(remote, &request).await {
         Ok(response) if (200..300).contains(&response.code) => Ok(()),
         Ok(response) => {
-            // The address may have changed since; it is only for the message.
+            // The address may have changed since; only the message shows it.
             let address = remote.service.address().await?;
             let url = format!("https://{address}{path}");
             Err(format!("failing or missing response from {url}: bad status from {url}: {}", response.code))

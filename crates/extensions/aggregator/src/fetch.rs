@@ -74,8 +74,8 @@ pub(crate) async fn fetch(remote: &Remote, request: &FetchRequest<'_>) -> Result
     send(connections, &address, request).await.map_err(unreachable)
 }
 
-/// Sends a request to the server of an APIService; returns the status code and the body, which may be without end. The
-/// question's timeout is for the headers, its limit is left to the caller.
+/// Sends a request to the server of an APIService; returns the status code and the body, which may be endless. The
+/// timeout of the request covers the headers only; its limit is left to the caller.
 pub(crate) async fn open_stream(remote: &Remote, request: &FetchRequest<'_>) -> Result<(u16, PooledBody), FetchError> {
     let address = remote.service.address().await.map_err(FetchError::Unresolved)?;
     let unreachable = |why: String| FetchError::Unreachable { address: address.clone(), why };
@@ -88,7 +88,7 @@ pub(crate) async fn open_stream(remote: &Remote, request: &FetchRequest<'_>) -> 
     Ok((response.status().as_u16(), response.into_body()))
 }
 
-/// Go's words for a server that takes too long.
+/// Go's message for a server that takes too long.
 const HEADER_TIMEOUT_MESSAGE: &str = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
 
 /// Sends a request to a server at an address. The error is the reason for a missing response.

@@ -1,4 +1,4 @@
-//! The aggregator as a link of the server, before its own resources.
+//! The aggregator as a handler, which comes before the server's own resources.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl Aggregator {
         }
         let discovery = match self.0.cached_discovery() {
             Some(cached) => cached,
-            // The documents of other servers may be large.
+            // The documents of remote servers may be large.
             None => {
                 let aggregator = self.clone();
                 match tokio::task::spawn_blocking(move || aggregator.0.discovery()).await {
@@ -60,7 +60,7 @@ impl Aggregator {
 }
 
 impl Link for Aggregator {
-    /// Returns true for group versions and OpenAPI documents of other servers, and for the discovery documents of
+    /// Returns true for group versions and OpenAPI documents of remote servers, and for the discovery documents of
     /// groups.
     fn claims(&self, info: &RequestInfo) -> bool {
         match PathSubject::of(&info.path) {
@@ -88,7 +88,7 @@ impl Link for Aggregator {
     }
 }
 
-/// Returns the response if the APIService was deleted after its path was claimed.
+/// Returns the response for an APIService that was deleted after its path was matched.
 fn not_found() -> Response {
     let mut response = Response::new("404 page not found\n".to_owned().into());
     *response.status_mut() = http::StatusCode::NOT_FOUND;

@@ -1,4 +1,5 @@
-//! The caller's identity for another server: headers that it trusts because of this server's client certificate.
+//! The identity of the caller in forwarded requests: headers that the other server trusts because of this server's
+//! client certificate.
 
 use binnacle_request::User;
 use http::HeaderMap;
@@ -10,9 +11,9 @@ const GROUP: HeaderName = HeaderName::from_static("x-remote-group");
 const EXTRA: &str = "x-remote-extra-";
 const IMPERSONATE: &str = "impersonate-";
 
-/// Removes all headers with which the caller could impersonate another user, and sets those of the user. What
-/// `Connection` names is removed before, so that it cannot take these away again. The error is Go's message for a name
-/// or value that is invalid in a header.
+/// Removes all headers with which the caller could impersonate another user, and sets the headers of the user. Headers
+/// that `Connection` names are removed before, so that it cannot remove the new ones later. The error is Go's message
+/// for a name or value that is invalid in a header.
 pub(crate) fn set(headers: &mut HeaderMap, user: &User) -> Result<(), String> {
     binnacle_streams::settle_connection(headers);
     let theirs: Vec<HeaderName> = headers.keys().filter(|name| is_identity(name.as_str())).cloned().collect();
@@ -36,8 +37,8 @@ pub(crate) fn set(headers: &mut HeaderMap, user: &User) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns true for names of headers that say who is calling, also as servers read them that take underscores for
-/// hyphens (CGI and its descendants).
+/// Returns true for names of headers that identify the caller, with underscores in place of hyphens as well, since some
+/// servers treat both alike (CGI and its descendants).
 fn is_identity(name: &str) -> bool {
     let hyphens;
     let name = match name.contains('_') {

@@ -1,11 +1,12 @@
 //! API aggregation: group versions that other servers serve, as registered by APIServices.
 //!
-//! The [`Aggregator`] follows all APIServices. It is a link before the server's own resources that forwards requests
+//! The [`Aggregator`] watches all APIServices. It is a handler before the server's own resources that forwards requests
 //! (`proxy`), and serves `/apis` and `/apis/GROUP` with local and remote group versions (`discovery`). Controllers
-//! keep the APIServices of local group versions, and write the conditions of all ([`api_service_controllers`]); the
+//! maintain the APIServices of local group versions, and write the conditions of all ([`api_service_controllers`]); the
 //! aggregator checks the availability of servers for them (`availability`).
 //!
-//! Beside it, [`Peers`] forwards requests for resources that this server lacks to servers of the same cluster.
+//! Independently, [`Peers`] forwards requests for resources that this server lacks to other servers of the same
+//! cluster.
 
 mod aggregator;
 mod apiservices;

@@ -1,10 +1,10 @@
-//! Detection of forwarding loops: a request that returns to a server which has forwarded it is refused.
+//! Detection of forwarding loops: a server refuses a request that it has already forwarded.
 
 use http::HeaderMap;
 use http::header::{HeaderValue, VIA};
 use uuid::Uuid;
 
-/// This server's entry in the `Via` header, with a name that is new at each start.
+/// This server's entry in the `Via` header, with a new name for each start of the server.
 pub(crate) struct Hop(HeaderValue);
 
 impl Hop {
@@ -38,7 +38,7 @@ mod tests {
         headers.append(VIA, HeaderValue::from_static("1.1 elsewhere"));
         assert!(one.record(&mut headers) && other.record(&mut headers));
         assert!(!one.record(&mut headers) && !other.record(&mut headers));
-        // Other servers join all entries in one header.
+        // Other servers may join all entries in one header.
         let all: Vec<&str> = headers.get_all(VIA).iter().map(|value| value.to_str().unwrap()).collect();
         let all = HeaderValue::try_from(all.join(", ")).unwrap();
         let mut headers = HeaderMap::from_iter([(VIA, all)]);

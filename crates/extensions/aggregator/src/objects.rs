@@ -1,4 +1,4 @@
-//! The objects of one kind on another server, followed by a list and a watch for as long as somebody needs them.
+//! The objects of one kind on a remote server, cached by a list and a watch while they are in use.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -18,23 +18,23 @@ use crate::remote::Remote;
 
 /// The maximum size of a page of a list, and of an event.
 const LIMIT: usize = 64 << 20;
-/// The number of objects that are asked for at a time.
+/// The number of objects per page of a list.
 const PAGE: usize = 500;
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// The time after which the server is to end a watch, and the additional time after which it is given up.
+/// The requested duration of a watch, and the additional time after which this server gives up on it.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(480);
 const WATCH_GRACE: Duration = Duration::from_secs(30);
-/// The first and the longest pause after a failure, as in Go's reflectors.
+/// The first and the longest pause after a failure, as in client-go's reflector.
 const RETRY: Duration = Duration::from_millis(800);
 const MAX_RETRY: Duration = Duration::from_secs(30);
-/// The time for which a first list is waited for.
+/// The maximum time to wait for the first list.
 const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Key = (Text, Text);
 
-/// The objects of a kind that another server serves. They are followed until this value is dropped.
+/// The objects of a kind that a remote server serves. They are watched until this value is dropped.
 pub struct RemoteObjects {
-    /// True if objects of the kind are in namespaces.
+    /// True if the kind is namespaced.
     pub namespaced: bool,
     /// By namespace and name.
     objects: RwLock<BTreeMap<Key, Arc<Value>>>,
@@ -43,7 +43,7 @@ pub struct RemoteObjects {
 }
 
 impl Aggregator {
-    /// Follows the objects of a kind; `None` if no other server says that it serves the kind.
+    /// Starts to watch the objects of a kind; `None` if no remote server lists the kind in its discovery.
     pub fn objects(&self, kind: &GroupVersionKind) -> Option<Arc<RemoteObjects>> {
         let registry = self.0.registry.load();
         let prefix = if kind.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", kind.group) };
@@ -64,7 +64,7 @@ impl Aggregator {
 }
 
 impl Aggregator {
-    /// Returns the kinds of a resource that other servers say that they serve; the empty group stands for any.
+    /// Returns the kinds of a resource in the discovery of remote servers; the empty group matches any.
     pub fn kinds(&self, group: &str, version: &str, plural: &str) -> Vec<GroupVersionKind> {
         let registry = self.0.registry.load();
         let mut found = Vec::new();
@@ -73,7 +73,7 @@ impl Aggregator {
             let is_requested =
                 |remote: &&Arc<Remote>| (group.is_empty() || remote.group == group) && remote.version == version;
             let Some(remote) = remote.filter(is_requested) else { continue };
-            // The kinds of resources are of their group version, whatever they say of themselves.
+            // The group version of the APIService counts, not the one in the document.
             let resources = document.resources.iter().filter(|resource| resource.plural == plural);
             found.extend(resources.map(|resource| {
                 GroupVersionKind::new(remote.group.clone(), remote.version.clone(), resource.kind.kind.clone())
@@ -84,7 +84,7 @@ impl Aggregator {
 }
 
 impl RemoteObjects {
-    /// Waits a moment until all objects have been read once; returns false if they have not.
+    /// Waits a short time for the first list; returns true once all objects have been read.
     pub fn are_read(&self) -> BoxFuture<'_, bool> {
         Box::pin(async {
             let mut read = self.read.subscribe();
@@ -97,7 +97,7 @@ impl RemoteObjects {
         self.objects.read().get(&(namespace.into(), name.into())).cloned()
     }
 
-    /// Returns the objects of a namespace by name; all of a cluster-scoped kind.
+    /// Returns the objects of a namespace, or all objects of a cluster-scoped kind, by name.
     pub fn list(&self, namespace: &str) -> Vec<Arc<Value>> {
         let first: Key = (namespace.into(), Text::default());
         let objects = self.objects.read();
@@ -110,7 +110,7 @@ impl RemoteObjects {
         self.read.send_replace(true);
     }
 
-    /// Applies an event of a watch; returns the version reached.
+    /// Applies a watch event; returns the resource version reached.
     fn apply(&self, event: &Value) -> Result<Text, WatchEnd> {
         let object = event.get("object").unwrap_or(&Value::Null);
         let version = Text::from(object.str_at(&["metadata", "resourceVersion"]));
@@ -119,7 +119,7 @@ impl RemoteObjects {
             "DELETED" => drop(self.objects.write().remove(&key(object))),
             "BOOKMARK" => {}
             "ERROR" => {
-                // Expired or otherwise refused: the objects are listed again.
+                // The watch expired or was refused otherwise, so the objects are listed again.
                 return Err(WatchEnd::Refused(object.str_at(&["message"]).to_owned()));
             }
             other => return Err(WatchEnd::Refused(format!("unable to understand watch event {other:?}"))),
@@ -128,14 +128,14 @@ impl RemoteObjects {
     }
 }
 
-/// The reason for the end of a watch before its time.
+/// The reason for the early end of a watch.
 #[derive(Debug)]
 enum WatchEnd {
     /// The watch can be continued from the version reached.
     Interrupted,
     /// The objects must be listed again.
     Refused(String),
-    /// Nobody needs the objects any more.
+    /// The objects are no longer in use.
     Unneeded,
 }
 
@@ -146,7 +146,7 @@ struct Reflector {
 }
 
 impl Reflector {
-    /// Runs as long as the objects are needed.
+    /// Runs while the objects are in use.
     async fn run(self, objects: Weak<RemoteObjects>) {
         let mut pause = RETRY;
         while objects.strong_count() > 0 {
@@ -186,7 +186,7 @@ impl Reflector {
         }
     }
 
-    /// Lists all objects; returns the version of the list.
+    /// Lists all objects; returns the resource version of the list.
     async fn list(&self, objects: &Weak<RemoteObjects>) -> Result<Text, String> {
         let (mut found, mut next) = (BTreeMap::new(), String::new());
         loop {
@@ -196,7 +196,7 @@ impl Reflector {
             let kind = kind.strip_suffix("List").unwrap_or_default();
             for item in list.list_at(&["items"]) {
                 let mut item = item.clone();
-                // Items of typed servers do not tell their type.
+                // Servers with typed lists omit the type of items.
                 if item.str_at(&["kind"]).is_empty() {
                     let members = item.make_object();
                     members.insert("kind", kind);
@@ -215,14 +215,14 @@ impl Reflector {
         }
     }
 
-    /// Follows changes from a version on, in as many watches as it takes.
+    /// Watches changes from a resource version on, in as many watches as needed.
     async fn watch(&self, objects: &Weak<RemoteObjects>, mut version: Text) -> WatchEnd {
         loop {
             let before = version.clone();
             let one = self.watch_once(objects, &mut version);
             match tokio::time::timeout(WATCH_TIMEOUT + WATCH_GRACE, one).await {
                 Ok(WatchEnd::Interrupted) | Err(_) if version != before => {}
-                // It is not asked for again at once if it brings nothing.
+                // Pauses after a watch without events.
                 Ok(WatchEnd::Interrupted) | Err(_) => tokio::time::sleep(RETRY).await,
                 Ok(end) => return end,
             }
@@ -251,7 +251,7 @@ impl Reflector {
         }
         let mut lines = LineBuffer::default();
         loop {
-            // The strong reference is not held while nothing comes.
+            // Holds no strong reference while waiting for events.
             let frame = tokio::select! {
                 frame = body.frame() => frame,
                 () = wait_until_unneeded(objects) => return WatchEnd::Unneeded,
@@ -275,14 +275,14 @@ impl Reflector {
     }
 }
 
-/// Waits until nobody needs the objects; looks from time to time.
+/// Waits until the objects are no longer in use, which it checks periodically.
 async fn wait_until_unneeded(objects: &Weak<RemoteObjects>) {
     while objects.strong_count() > 0 {
         tokio::time::sleep(MAX_RETRY).await;
     }
 }
 
-/// Returns this server as a user: other servers see the requests that kube-apiserver makes of itself.
+/// Returns this server as a user: remote servers see the same user as in kube-apiserver's own requests.
 fn apiserver() -> User {
     User::new(User::APISERVER, &[User::MASTERS, User::AUTHENTICATED])
 }
@@ -308,16 +308,16 @@ fn key(object: &Value) -> Key {
     (part("namespace"), part("name"))
 }
 
-/// Lines from pieces of a stream.
+/// Assembles lines from the chunks of a stream.
 #[derive(Default)]
 struct LineBuffer {
     partial: BytesMut,
-    /// The length of the part that is known to have no end of a line.
+    /// The length of the prefix that contains no end of a line.
     searched: usize,
 }
 
 impl LineBuffer {
-    /// Adds a piece, and returns the lines that are whole. The error is for a line over the limit.
+    /// Adds a chunk, and returns the complete lines. Fails if a line exceeds the limit.
     fn add(&mut self, piece: &[u8]) -> Result<Vec<Bytes>, ()> {
         self.partial.extend_from_slice(piece);
         let mut lines_read = Vec::new();

@@ -1,7 +1,8 @@
-//! The addresses of servers for each other (KEP-4020): each has a key with a lease below `peerserverleases/`.
+//! The addresses at which servers reach each other (KEP-4020): each server has a key with a lease below
+//! `peerserverleases/`.
 //!
-//! A server without the requested resource forwards the request to one that has it; the identity lease has that
-//! server's name, and the key its address. The key of a stopped server disappears when its lease ends.
+//! A server that lacks the requested resource forwards the request to one that serves it. The identity lease provides
+//! that server's name, and the key its address. The key of a stopped server disappears when its lease expires.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -22,12 +23,12 @@ const LEASES: &str = "peerserverleases/";
 const LEASE_SECONDS: u64 = 15;
 const IDENTITY: &str = "apiserverIdentity";
 
-/// This server's address for others.
+/// This server's address for its peers.
 pub struct PeerEndpoint {
     pub resources: Catalog,
     /// The name of this server's identity lease.
     pub name: String,
-    /// `None` publishes nothing.
+    /// The address to publish; `None` publishes nothing.
     pub address: Option<SocketAddr>,
 }
 
@@ -45,7 +46,7 @@ async fn publish(own: &PeerEndpoint) -> Result<(), Status> {
     let Some(address) = own.address else { return Ok(()) };
     let endpoints = endpoints(&own.resources)?;
     let (store, key) = (store(&endpoints), key(&endpoints, &own.name));
-    // As in kube-apiserver, which does not write an unchanged value, the generation counts renewals.
+    // The generation counts renewals, as in kube-apiserver, which does not write an unchanged value.
     let (before, _) = store.get(key.clone(), None).await.map_err(store_failure)?;
     // An undecodable value is replaced.
     let before = before.and_then(|kv| endpoints.resource().collection.decode(&kv.value, kv.mod_revision).ok());
@@ -84,7 +85,7 @@ impl PeerAddresses {
         let request = RangeRequest { range, revision: None, limit: 0, count_only: false };
         let published = store(&endpoints).range(request).await.map_err(|error| failed(store_failure(error)))?;
         for kv in &published.kvs {
-            // Another server's undecodable value ends with its lease.
+            // An undecodable value of another server disappears with its lease.
             let Ok(published) = endpoints.resource().collection.decode(&kv.value, Revision(0)) else { continue };
             if metadata(&published).at(ObjectMeta::LABELS).key(IDENTITY).str() == name {
                 return address_in(&published).ok_or_else(|| "missing port in address".to_owned());

@@ -10,7 +10,7 @@ use binnacle_scheme::{Resources, Served};
 
 use crate::remote::Remote;
 
-/// The group of APIServices, which has no APIService itself and comes before all others.
+/// The group of APIServices, which has no APIService itself and is listed first.
 const REGISTRATION: &str = "apiregistration.k8s.io";
 
 /// An APIService.
@@ -49,7 +49,7 @@ impl Registry {
         Self { by_name, remotes, groups, is_complete }
     }
 
-    /// Returns the other server for a path: below `/apis/GROUP/VERSION`, or all of `/api`.
+    /// Returns the remote server for a path: below `/apis/GROUP/VERSION`, or all of `/api`.
     pub(crate) fn remote_of(&self, path: &str) -> Option<&Arc<Remote>> {
         if self.remotes.is_empty() {
             return None;
@@ -68,8 +68,8 @@ impl Registry {
         self.groups.contains_key(group)
     }
 
-    /// Returns the groups of `/apis` in their order: those of all APIServices. A version that this server has just
-    /// begun to serve counts too, since its APIService is about to be created.
+    /// Returns the groups of all APIServices in the order of `/apis`. A version that this server has just started to
+    /// serve is included, since its APIService is about to be created.
     pub(crate) fn listed_groups(&self, served: &Served) -> Vec<ListedGroup> {
         let name_of = |version: &str, group: &str| Text::from(format!("{version}.{group}"));
         let mut all: Vec<(Text, ListedVersion)> = Vec::with_capacity(self.by_name.len());

@@ -20,7 +20,7 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
-/// A group version on another server.
+/// A group version on a remote server.
 pub(crate) struct Remote {
     /// The name of the APIService.
     pub(crate) name: Text,
@@ -29,11 +29,11 @@ pub(crate) struct Remote {
     pub(crate) service: Service,
     /// True if the condition `Available` is true.
     pub(crate) is_available: bool,
-    /// The error is for clients.
+    /// The connections to the server, or the error for clients.
     pub(crate) connections: Result<Arc<Connections>, String>,
 }
 
-/// Connections to one service with one kind of trust. APIServices of the same service share them.
+/// Connections to one service with one trust configuration. APIServices of the same service share them.
 pub(crate) struct Connections {
     pub(crate) pool: Arc<Pool>,
     pub(crate) upgrade_tls: Arc<ClientConfig>,
@@ -41,7 +41,7 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// Returns connections to servers that are verified by `verification`, with a certificate for `server_name`.
+    /// Creates connections to servers that `verification` verifies, with a certificate for `server_name`.
     pub(crate) fn new(
         verification: impl Fn() -> Result<Verification, String>,
         server_name: &str,
@@ -58,7 +58,7 @@ impl Connections {
     }
 }
 
-/// Makes [`Remote`]s.
+/// Creates [`Remote`]s.
 pub(crate) struct Remotes {
     resolver: Arc<dyn ServiceResolver>,
     identity: Option<Arc<dyn ResolvesClientCert>>,
@@ -90,7 +90,7 @@ impl Remotes {
         Self { resolver, identity, certificates, cached: Mutex::default() }
     }
 
-    /// Returns the server of an APIService; `None` if it is this one.
+    /// Returns the remote server of an APIService; `None` for a local APIService.
     pub(crate) fn of(&self, api_service: &Value) -> Option<Remote> {
         let api_service = FieldRef::<APIService>::root(api_service);
         let spec = api_service.at(APIService::SPEC);
@@ -142,7 +142,7 @@ impl Remotes {
     }
 }
 
-/// Returns the verification by a bundle of authorities, or by those of the system if it is empty.
+/// Returns the verification by a CA bundle, or by the authorities of the system if the bundle is empty.
 pub(crate) fn verification_by(bundle: &[u8]) -> Result<Verification, String> {
     static SYSTEM_ROOTS: OnceLock<RootCertStore> = OnceLock::new();
     if bundle.is_empty() {

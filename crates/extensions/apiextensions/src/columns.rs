@@ -24,16 +24,16 @@ struct Column {
     path: JsonPath,
 }
 
-/// The bytes of all texts in a row that are longer than a few: as many as an object has.
+/// The maximum number of bytes of all strings and JSON values in a row: about as many as an object can have.
 const MAX_ROW: usize = 4 << 20;
-/// The cell whose text would exceed them.
+/// The content of a cell whose text would exceed the maximum.
 const OMITTED: &str = "<too large>";
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 impl CustomColumns {
-    /// Returns the columns of `additionalPrinterColumns` before the first with an invalid path, or a column with the age
-    /// if none are given.
+    /// Returns the columns of `additionalPrinterColumns` up to the first with an invalid path, or an age column if
+    /// there are none.
     pub(crate) fn new(columns: &[Value]) -> Self {
         let description = |field| binnacle_apimachinery::descriptions::field(OBJECT_META, field).unwrap_or("");
         let age = [value!({
@@ -55,7 +55,7 @@ impl CustomColumns {
         definitions.extend(requested.iter().take(columns.len()).map(|column| {
             let column = FieldRef::<Definition>::root(column);
             let text = |field| column.at(field).str();
-            // As in kube-apiserver, the default description has the path.
+            // As in kube-apiserver, the default description contains the path.
             let description = match text(Definition::DESCRIPTION) {
                 "" => format!("Custom resource definition column (in JSONPath format): {}", text(Definition::JSON_PATH)),
                 words => words.to_owned(),

@@ -1,5 +1,5 @@
-//! Serves CustomResourceDefinitions: validates their names, adds their resources to the catalog, and removes these and
-//! all objects when a definition is deleted.
+//! The controller that serves CustomResourceDefinitions: it accepts their names, adds their resources to the catalog,
+//! and removes the resources and all their objects when a definition is deleted.
 
 mod cleanup;
 mod conditions;
@@ -39,7 +39,7 @@ const PLURAL: &str = "customresourcedefinitions";
 /// The finalizer that keeps a definition until its objects are deleted.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// What the controller works with.
+/// The state of the controller.
 struct State {
     resources: Catalog,
     serving: Arc<CustomResources>,
@@ -115,12 +115,13 @@ struct Reconciler<'w> {
     decoder: PartialDecoder,
     /// The last seen state of all definitions, by group.
     cached: BTreeMap<Text, Group>,
-    /// Definitions that this pass serves, but whose status needs no change: their resources get into the catalog at
-    /// its end.
+    /// Definitions that this pass serves, but whose status needs no change. Their resources are added to the catalog at
+    /// the end of the pass.
     pending: PendingDefinitions,
     /// Metrics of definitions whose objects are deleted.
     finalizer: WorkQueue,
-    /// Until all definitions were seen, those that lack a name: others that have it may not be seen yet.
+    /// Until all definitions have been read, those without accepted names: a definition that holds one of the names may
+    /// not have been read yet.
     postponed: Option<BTreeSet<Text>>,
 }
 
@@ -129,7 +130,7 @@ struct Reconciler<'w> {
 struct Group {
     /// By name.
     definitions: BTreeMap<Text, CachedDefinition>,
-    /// The names that they were granted.
+    /// Their accepted names.
     reserved: ReservedNames,
 }
 
@@ -141,7 +142,7 @@ impl Group {
         }
     }
 
-    /// Returns false if there is none of the name.
+    /// Removes a definition; returns false if it does not exist.
     fn remove(&mut self, name: &str) -> bool {
         let gone = self.definitions.remove(name);
         gone.iter().for_each(|cached| self.reserved.remove(&cached.accepted));
@@ -149,7 +150,7 @@ impl Group {
     }
 }
 
-/// The remembered part of a definition; the rest is read again.
+/// The cached part of a definition; the rest is read again when it is needed.
 struct CachedDefinition {
     uid: Text,
     accepted: Names,
@@ -161,7 +162,7 @@ struct CachedDefinition {
     reconciled: Option<Revision>,
 }
 
-/// The steps per byte of checking and serving a definition.
+/// The work steps per byte for validating and serving a definition.
 const STEPS: u64 = 10;
 
 /// A generation before all others.
@@ -177,7 +178,7 @@ impl Reconciler<'_> {
         Objects::new(&self.state.resources, GROUP, VERSION, PLURAL)
     }
 
-    /// Returns the names of all existing and known definitions.
+    /// Returns the names of all existing and cached definitions.
     async fn list_names(&self) -> Result<BTreeSet<Text>, Status> {
         let existing = self.objects()?.names("").await?;
         Ok(existing
@@ -186,7 +187,7 @@ impl Reconciler<'_> {
             .collect())
     }
 
-    /// Applies definitions; adds those to `failed` that must be processed again.
+    /// Reconciles definitions; adds those to `failed` that must be retried.
     async fn reconcile_each(&mut self, names: BTreeSet<Text>, queue: &WorkQueue, failed: &mut BTreeSet<Text>) {
         let queued = queue.add_all(names.len());
         for (name, item) in names.into_iter().zip(queued) {
@@ -202,7 +203,7 @@ impl Reconciler<'_> {
         }
     }
 
-    /// Applies one definition. Returns false if it must be processed again.
+    /// Reconciles one definition; returns false if it must be retried.
     async fn reconcile(&mut self, name: &Text) -> Result<bool, Status> {
         let objects = self.objects()?;
         let Some(entry) = objects.entry("", name).await? else {
@@ -220,7 +221,7 @@ impl Reconciler<'_> {
             return Ok(true);
         };
         if self.cached(name).is_some_and(|cached| cached.reconciled == Some(entry.revision())) {
-            // The former value is not needed any more.
+            // Releases the previous value of the definition.
             self.serving.renew(group_of(name), name, &self.decoder.origin(&entry));
             return Ok(true);
         }
@@ -254,7 +255,7 @@ impl Reconciler<'_> {
         Ok(())
     }
 
-    /// Puts the resources of all definitions that are served into the catalog.
+    /// Adds the resources of all pending definitions to the catalog.
     fn publish_pending(&mut self) {
         self.serving.publish_pending(&mut self.pending, &*self.state.registrar);
     }
@@ -275,9 +276,10 @@ impl Reconciler<'_> {
         self.cached.entry(group).or_default().insert(&definition.name, cached);
     }
 
-    /// Accepts the names of a definition, of which `part` is a part, serves it, and writes its status.
+    /// Accepts the names of a definition, serves it, and writes its status. `part` is the definition without its
+    /// schemas.
     async fn reconcile_names(&mut self, objects: &Objects, entry: &Arc<Entry>, part: Value) -> Result<(), Status> {
-        // Nothing is locked here: a large definition does not keep the worker from other tasks.
+        // No lock is held here, so a large definition does not block other tasks of the worker.
         binnacle_work::pace(STEPS * entry.value_len() as u64);
         let mut requested = Definition::part(&part, self.decoder.origin(entry));
         if let Some(postponed) = &mut self.postponed
@@ -289,7 +291,7 @@ impl Reconciler<'_> {
         }
         let none = ReservedNames::default();
         let reserved = self.cached.get(group_of(&requested.name)).map_or(&none, |group| &group.reserved);
-        // A definition of the same name that is gone has left its names to this one.
+        // These include the names of a deleted definition with the same name.
         let own = self.cached(&requested.name).map(|cached| &cached.accepted);
         let verdict = names::evaluate(&requested, reserved, own);
         let rules = self.serving.rules;
@@ -298,7 +300,8 @@ impl Reconciler<'_> {
         let cached = self.cached(&requested.name);
         let is_same_generation =
             cached.is_some_and(|cached| (&cached.uid, cached.generation) == (&requested.uid, requested.generation));
-        // The server that established the definition has judged its schemas, and said so if it found errors.
+        // The server that established the definition has validated its schemas, and has written a condition if it found
+        // errors.
         let was_validated = is_same_generation || cached.is_none() && requested.is("Established");
         let is_full_check =
             !was_validated || requested.preserve_unknown || requested.condition(conditions::NON_STRUCTURAL).is_some();
@@ -315,7 +318,7 @@ impl Reconciler<'_> {
         };
         let status = object.get("status").cloned();
         put_status(&mut object);
-        // As nearly all are when the server starts.
+        // True for nearly all definitions when the server starts.
         let is_current = object.get("status") == status.as_ref();
         let cached = (is_full_check && !is_current).then(|| {
             let members = object.make_object();
@@ -352,14 +355,14 @@ impl Reconciler<'_> {
         let value = entry.value();
         let cached = cached.as_ref().map(|cached| (cached, &*value));
         let updated = self.update_status(objects, &definition.name, cached, change).await?;
-        // A definition that was changed meanwhile must be processed again.
+        // A definition that has changed meanwhile must be reconciled again.
         let reconciled = updated.filter(|_| validated_version == entry.revision().0.to_string());
         self.cache(&definition, has_names, definition.generation, reconciled);
         Ok(())
     }
 
-    /// Changes the status of a definition, which may be known with its stored bytes, and may be gone; returns its new
-    /// revision.
+    /// Updates the status of a definition; returns its new revision, or `None` if the definition has been deleted.
+    /// `cached` is the definition with its stored bytes, if it was decoded before.
     async fn update_status(
         &self,
         objects: &Objects,

@@ -1,4 +1,4 @@
-//! The parts of a CustomResourceDefinition that serving its resources needs.
+//! The parts of a CustomResourceDefinition that are needed for serving its resources.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub struct Definition {
     pub webhook: Option<Value>,
     /// `status.conditions`.
     pub conditions: Vec<Value>,
-    /// The place of the schemas of all versions.
+    /// The origin of the schemas of all versions.
     pub origin: Arc<SchemaOrigin>,
 }
 
@@ -84,8 +84,8 @@ pub struct Scale {
 }
 
 impl Definition {
-    /// The paths in an object that [`Definition::part`] needs: all but the schemas, of which it needs to know
-    /// whether there are any.
+    /// The paths of an object that [`Definition::part`] needs: everything but the schemas, of which only their presence
+    /// matters.
     pub const PARTS: &[&[&str]] = &[
         &["metadata", "name"],
         &["metadata", "uid"],
@@ -110,7 +110,7 @@ impl Definition {
         &["status"],
     ];
 
-    /// Reads a whole validated object, with its schemas; missing members are empty.
+    /// Reads a complete validated object with its schemas; missing members are empty.
     pub fn read(object: &Value) -> Self {
         let versions = FieldRef::<Crd>::root(object).at(Crd::SPEC).at(Spec::VERSIONS).values();
         let schemas = versions.map(|version| schema_of(version).get().cloned());
@@ -119,8 +119,8 @@ impl Definition {
         definition
     }
 
-    /// Reads an object, or a part of it with [`Definition::PARTS`]. Its schemas are read from their origin when they
-    /// are needed.
+    /// Reads an object, or the part of it with the paths [`Definition::PARTS`]. Its schemas are read from their origin
+    /// when they are needed.
     pub fn part(object: &Value, origin: Arc<SchemaOrigin>) -> Self {
         let object = FieldRef::<Crd>::root(object);
         let (metadata, spec, status) = (object.at(Crd::METADATA), object.at(Crd::SPEC), object.at(Crd::STATUS));
@@ -146,7 +146,7 @@ impl Definition {
         }
     }
 
-    /// Finds the schemas of a whole object that cannot be served.
+    /// Marks the versions whose schemas, in a complete object, cannot be served.
     pub fn check(&mut self, object: &Value) {
         let versions = FieldRef::<Crd>::root(object).at(Crd::SPEC).at(Spec::VERSIONS).values();
         for (version, read) in versions.zip(&mut self.versions) {
@@ -172,7 +172,7 @@ impl Definition {
         self.conditions.iter().find(is_wanted)
     }
 
-    /// Returns the authorities for the certificate of the conversion webhook, in base64.
+    /// Returns the CA bundle of the conversion webhook, in base64.
     pub fn webhook_authorities(&self) -> &str {
         self.webhook.as_ref().map_or("", |webhook| {
             let webhook = FieldRef::<WebhookConversion>::root(webhook);
@@ -200,7 +200,7 @@ impl Names {
         }
     }
 
-    /// Returns the names as in `acceptedNames`.
+    /// Returns the names as a value for `acceptedNames`.
     pub fn to_value(&self) -> Value {
         let mut value = Value::default();
         let mut names = FieldMut::<NamesFields>::root(&mut value);
@@ -266,7 +266,7 @@ pub(crate) fn schema_of<'v>(version: FieldRef<'_, 'v, VersionFields>) -> FieldRe
     version.at(VersionFields::SCHEMA).at(Validation::OPEN_APIV3_SCHEMA).detached()
 }
 
-/// Returns the best of the served versions that are better than this one and not deprecated.
+/// Returns the served version with the highest priority that is not deprecated and has a higher priority than this one.
 fn replacement<'v>(version: &str, all: FieldRef<'_, 'v, List<VersionFields>>) -> Option<&'v str> {
     let good = all
         .values()

@@ -1,13 +1,14 @@
-//! Custom resources: from a CustomResourceDefinition to resources that are served.
+//! Custom resources: from a CustomResourceDefinition to the resources that the server serves.
 //!
-//! [`Definition`] reads a definition, [`names::judge`] decides on its names, and [`types()`] makes the types of its
+//! [`Definition`] reads a definition, [`names::evaluate`] decides on its names, and [`types()`] builds the types of its
 //! versions, which are installed like those of built-in kinds. The controller ([`definition_controller`]) does so for
-//! every definition: it writes the status, changes the catalog, and removes the objects of a deleted definition.
-//! [`ConversionMetrics`] count the calls of conversion webhooks.
+//! every definition: it writes the status, updates the catalog, and removes the objects of a deleted definition.
+//! [`ConversionMetrics`] counts the calls of conversion webhooks.
 //!
 //! Independent of HTTP.
 
-/// The program's allocator: a test measures the memory in use, and the system's allocator does not return any.
+/// The allocator of the program. A test measures the memory in use, and the system's allocator does not return freed
+/// memory.
 #[cfg(test)]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

@@ -1,4 +1,4 @@
-//! The names that a definition is granted: those that no other definition of its group has.
+//! Acceptance of the names of a definition: a name is accepted unless another definition of the group has it.
 
 use std::collections::HashMap;
 
@@ -9,13 +9,13 @@ use crate::definition::{Definition, Names};
 /// The decision on a definition's names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameVerdict {
-    /// The granted names.
+    /// The accepted names.
     pub accepted: Names,
     /// The reason and message of the condition `NamesAccepted` if a name is refused.
     pub conflict: Option<(&'static str, String)>,
 }
 
-/// The names that definitions of one group have, with how often each is used.
+/// The accepted names of all definitions of a group, with the number of uses of each.
 #[derive(Debug, Default)]
 pub struct ReservedNames {
     /// Plural, singular and short names.
@@ -30,7 +30,7 @@ impl ReservedNames {
         kinds(names).for_each(|name| *self.kinds.entry(name.clone()).or_default() += 1);
     }
 
-    /// Takes back what [`ReservedNames::add`] did with the same names.
+    /// Reverts an [`ReservedNames::add`] with the same names.
     pub fn remove(&mut self, names: &Names) {
         resources(names).for_each(|name| release_one(&mut self.resources, name));
         kinds(names).for_each(|name| release_one(&mut self.kinds, name));
@@ -54,7 +54,7 @@ fn kinds(names: &Names) -> impl Iterator<Item = &Text> {
     [&names.kind, &names.list_kind].into_iter()
 }
 
-/// Decides on the names of a definition; `reserved` are those of its group, among them what the definition has itself,
+/// Decides on the names of a definition. `reserved` are the names in its group, including the definition's own names,
 /// `own`. Free names are accepted even if other names conflict. The last conflict is reported.
 pub fn evaluate(definition: &Definition, reserved: &ReservedNames, own: Option<&Names>) -> NameVerdict {
     let uses = |counts: &HashMap<Text, usize>, name: &Text, own: usize| counts.get(name).is_some_and(|all| *all > own);
@@ -127,13 +127,13 @@ mod tests {
             let got = evaluate(&definition(plural, kind, short, false), &reserved, None);
             let want = want.map(|(reason, message)| (reason, message.to_owned()));
             assert_eq!(got.conflict, want, "{plural} {kind} {short}");
-            // A free name is accepted nevertheless.
+            // A free name is accepted even so.
             assert_eq!(got.accepted.plural == plural, plural != "widgets");
         }
-        // A definition keeps its own names.
+        // The own names of a definition do not conflict.
         let own = evaluate(&other, &reserved, Some(&other.accepted));
         assert_eq!((own.conflict, own.accepted), (None, other.names.clone()));
-        // Also in another role.
+        // This holds in another role as well.
         let mut turned = definition("widget", "WidgetList", "widgets", false);
         turned.names.list_kind = "Widget".into();
         assert_eq!(evaluate(&turned, &reserved, Some(&other.accepted)).conflict, None);

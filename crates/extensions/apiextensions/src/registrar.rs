@@ -1,10 +1,10 @@
-//! The seam to whoever registers the group versions that definitions serve.
+//! The interface for registering the group versions that definitions serve.
 
 use binnacle_meta::Text;
 
-/// Registers the group versions of custom resources elsewhere. kube-apiserver keeps an APIService for each of them.
+/// Registers the group versions of custom resources. kube-apiserver maintains an APIService for each of them.
 pub trait VersionRegistrar: Send + Sync + 'static {
-    /// Registers a group version with its priorities: the group's and the version's.
+    /// Registers a group version with the priorities of group and version.
     fn register(&self, group: &Text, version: &Text, priorities: (i32, i32));
 
     /// Removes a group version that no definition serves any more.

@@ -1,4 +1,4 @@
-//! The schema of a version, as the registry and the endpoints use it.
+//! The schema of a version, in the form that the registry and the endpoints use.
 
 use std::sync::Arc;
 
@@ -41,8 +41,8 @@ impl VersionSchema {
         self.of(object.str_at(&["apiVersion"]))
     }
 
-    /// Converts an object to another version without a webhook: only the `apiVersion` changes, and fields that the
-    /// other version does not know are dropped.
+    /// Converts an object to another version without a webhook: changes the `apiVersion`, and drops the fields that the
+    /// other version lacks.
     fn rename(&self, object: &mut Value, api_version: &Text, schema: &ResourceSchema) -> Result<(), String> {
         object.make_object().insert("apiVersion", api_version.clone());
         schema.read(object, self.reading(true)).map(drop).map_err(|error| error.to_string())
@@ -108,7 +108,7 @@ impl CustomConversion for VersionSchema {
 
     fn read_stored(&self, object: &mut Value) -> Result<(), String> {
         if self.converter.is_some() {
-            // The object was pruned, and had its defaults set, before the converter.
+            // The object was pruned and defaulted before it was converted.
             return Ok(());
         }
         let schema = self.of_object(object)?;

@@ -1,4 +1,4 @@
-//! The schemas of all definitions. They are read at the first use of their resources; equal ones are shared.
+//! The schemas of all definitions. They are read at the first use of their resource; equal schemas are shared.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,8 +14,8 @@ use sha2::{Digest, Sha256};
 
 use crate::source::SchemaSource;
 
-/// A cache of the versions' schemas. Equal schemas of versions and definitions share everything, others share equal
-/// parts.
+/// A cache of the schemas of all versions. Equal schemas of versions and definitions share everything; other schemas
+/// share equal parts.
 #[derive(Debug)]
 pub struct Schemas(Arc<Shared>);
 
@@ -29,14 +29,14 @@ struct Shared {
     structure: StructuralRules,
 }
 
-/// A table of weak references. Dead ones are removed when the table has doubled.
+/// A table of weak references. Dead references are removed when the table has doubled in size.
 #[derive(Debug)]
 struct Table {
     by_hash: HashMap<[u8; 32], Weak<ResourceSchema>>,
     sweep_at: usize,
 }
 
-/// The steps of parsing a value of a schema.
+/// The work steps for parsing a node of a schema.
 const PARSE: u64 = 20;
 /// The minimum size of the table for removing dead entries.
 const SMALLEST_SWEEP: usize = 64;
@@ -70,8 +70,8 @@ impl Schemas {
         Self(Arc::new(Shared { interner: Interner::default(), table: Mutex::default(), structure }))
     }
 
-    /// Returns the schema of a version, which is not read yet; without a source, the schema of a version that has none.
-    /// `preserve_unknown` is that of the definition.
+    /// Returns the schema of a version, which is read at its first use. Without a source, returns the schema of a
+    /// version that has none. `preserve_unknown` is that of the definition.
     pub(crate) fn of(&self, source: Option<&SchemaSource>, preserve_unknown: bool) -> Arc<LazySchema> {
         let (source, shared) = (source.cloned(), self.0.clone());
         Arc::new(LazySchema { source, preserve_unknown, shared, resource: OnceLock::new() })
@@ -91,7 +91,7 @@ impl Schemas {
 }
 
 impl Shared {
-    /// Returns the schema for objects; that of an equal tree if this is in use.
+    /// Returns the schema for objects; reuses the schema of an equal tree that is in use.
     fn of(&self, tree: Option<&Value>, preserve_unknown: bool) -> Arc<ResourceSchema> {
         // No text has this hash.
         let hash = tree.map_or([0; 32], |tree| {
@@ -139,7 +139,7 @@ impl LazySchema {
         if let Some(known) = self.resource.get() {
             return known;
         }
-        // Others would block their threads while this one waits for its turn, so it is made outside of the cell.
+        // Built outside of the cell: otherwise others would block their threads while this one waits for its turn.
         let tree = self.tree();
         tree.iter().for_each(|tree| pace(Weight::of(tree).nodes * PARSE));
         let built = self.shared.of(tree.as_ref(), self.preserve_unknown);
@@ -189,7 +189,7 @@ mod tests {
         let none = schemas.of(None, false);
         assert_eq!(first.tree(), Some(schema("a")));
         assert_eq!(none.tree(), None);
-        // No schema is made before its first use.
+        // No schema is built before its first use.
         assert!(schemas.is_empty());
         assert!(none.resource().schema().is_none());
         assert!(first.resource().message().get("a").is_some());

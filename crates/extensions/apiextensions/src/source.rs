@@ -1,5 +1,5 @@
-//! The place of a definition's schemas. They are most of a definition, and nobody needs them before the first request
-//! for their resource.
+//! The sources of a definition's schemas, which make up most of a definition, and are not needed before the first
+//! request for its resource.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct SchemaOrigin(Mutex<Arc<dyn SchemaReader>>);
 pub struct SchemaSource {
     origin: Arc<SchemaOrigin>,
     version: usize,
-    /// The reason why the schema cannot be served, if that was found.
+    /// The reason why the schema cannot be served, if the check has found one.
     pub(crate) unsupported: Option<Unsupported>,
 }
 
@@ -49,7 +49,7 @@ impl SchemaOrigin {
         self.reader().schema(version)
     }
 
-    /// Reads from another reader from now on, which has the same schemas.
+    /// Replaces the reader by that of a newer origin with the same schemas.
     pub fn renew(&self, newer: &Self) {
         let reader = newer.reader();
         *self.0.lock() = reader;

@@ -26,7 +26,7 @@ pub(crate) struct CustomStrategy {
 }
 
 impl CustomStrategy {
-    /// Returns the errors of an object of another kind or version.
+    /// Returns the errors of an object with another kind or version.
     fn type_errors(&self, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         for (member, wanted) in [("kind", &self.kind), ("apiVersion", &self.api_version)] {
@@ -88,7 +88,7 @@ impl Strategy for CustomStrategy {
                 None => drop(object.make_object().remove("status")),
             }
         }
-        // All fields but the metadata count.
+        // All fields but the metadata count for the generation.
         spec_generation(object, Some(old), |object, old| !same_content(object, old));
     }
 
@@ -176,8 +176,8 @@ fn finalizer_warnings(finalizer: &str) -> Vec<String> {
 
 const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
 
-/// Compares all members but the metadata. A number that is given as `2.0` differs from a stored `2`, as in Go, where one
-/// is read as a float and the other as an integer.
+/// Compares all members but the metadata. The number `2.0` differs from a stored `2`, as in Go, where one is decoded as
+/// a float and the other as an integer.
 fn same_content(object: &Value, old: &Value) -> bool {
     let members = |value: &Value| value.as_object().map_or(0, |members| members.iter().filter(is_compared).count());
     members(object) == members(old)

@@ -105,7 +105,8 @@ fn kind_type(
     description.field_labels = FieldLabels::of_fields(labels.collect(), UnknownLabel::NotSupported);
     if version.status {
         let mut status = SubresourceDescription::status(&[]);
-        // Others than the status are put back, too, but only these never have a manager, whatever the schema has.
+        // An update of the status resets other fields as well, but only these never have a manager, whatever the schema
+        // contains.
         status.resets = ["metadata", "spec"].map(Text::new_static).to_vec();
         description.resets = vec![Text::new_static("status")];
         description.subresources.push(status);
@@ -158,7 +159,7 @@ fn kind_type(
     ResourceType { description: Arc::new(description), message, conversion: None, stored: Arc::new(stored) }
 }
 
-/// Returns the names in a simple JSON path.
+/// Returns the member names of a simple JSON path.
 fn members(path: &str) -> Vec<Text> {
     path.strip_prefix('.').unwrap_or(path).split('.').map(Text::from).collect()
 }

@@ -1,4 +1,4 @@
-//! Follows the pods, volumes and other objects that relate to nodes, for the graph by which nodes are authorized.
+//! The informers of pods, volumes and other objects that relate to nodes, for the graph of the node authorizer.
 
 use std::sync::Arc;
 
@@ -34,8 +34,8 @@ impl EventHandler for GraphHandler {
     }
 }
 
-/// Follows resources for the graph from the first request of a node on; the tasks end with the shutdown signal.
-/// Resources that are not served (`--runtime-config`) are left out.
+/// Starts the informers of the graph at the first request of a node; they end with the shutdown signal. Resources that
+/// are not served (`--runtime-config`) are omitted.
 pub fn follow_nodes(graph: &Arc<NodeGraph>, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
     for kind in GraphKind::ALL {
         let (group, version, plural) = kind.resource();
@@ -63,7 +63,7 @@ pub fn node_rules(features: &Features) -> Result<Vec<Rule>, Status> {
     role.map(Rule::read_all).ok_or_else(|| Status::internal("there is no role system:node"))
 }
 
-/// Returns what the feature gates allow nodes.
+/// Returns the features of the node authorizer that the feature gates enable.
 pub fn node_features(features: &Features) -> NodeFeatures {
     let pod_certificates = features.enabled("PodCertificateRequest");
     let service_accounts = pod_certificates || features.enabled("KubeletServiceAccountTokenForCredentialProviders");

@@ -1,4 +1,4 @@
-//! Follows roles and bindings, from the watch caches to the index of RBAC.
+//! The informers of roles and bindings, which feed the index of RBAC.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -42,7 +42,7 @@ impl EventHandler for RbacHandler {
 }
 
 impl RolesFeed {
-    /// Creates a feed that follows nothing before [`RolesFeed::start`].
+    /// Creates the index; [`RolesFeed::start`] starts the informers.
     pub fn new(resources: Catalog) -> Arc<Self> {
         Arc::new(Self { index: Arc::default(), resources, informers: OnceLock::new() })
     }
@@ -51,8 +51,8 @@ impl RolesFeed {
         &self.index
     }
 
-    /// Starts to follow the four kinds when the resources exist; the tasks end with the shutdown signal. If the group
-    /// is not served (`--runtime-config`), there are no roles.
+    /// Starts the informers of the four kinds; they end with the shutdown signal. If the group is not served
+    /// (`--runtime-config`), there are no roles.
     pub fn start(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
         let resource = |kind: RbacKind| Some((kind, self.resources.find(GROUP, "v1", kind.plural())?));
         let served = RbacKind::ALL.into_iter().filter_map(resource);

@@ -1,5 +1,5 @@
-//! A binding that was split from another one: on older clusters an administrator's changes to the old binding also
-//! apply to the new one, so that an upgrade grants no revoked access.
+//! A binding that was split from another one. On older clusters, changes that an administrator made to the old binding
+//! also apply to the new one, so that an upgrade grants no revoked access.
 
 use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::rbac::v1::ClusterRoleBinding;
@@ -13,7 +13,7 @@ use binnacle_controllers::Objects;
 const SOURCE: &str = "system:discovery";
 const TARGET: &str = "system:public-info-viewer";
 
-/// Creates the target, if it is missing, with subjects, labels and annotations of the source.
+/// Creates the target if it is missing, with the subjects, labels and annotations of the source.
 pub(super) async fn ensure(objects: &Objects, wanted: &[Value]) -> Result<(), Status> {
     let Some(source) = objects.get("", SOURCE).await? else { return Ok(()) };
     let named = |binding: &&Value| metadata(binding).at(ObjectMeta::NAME).str() == TARGET;

@@ -68,7 +68,7 @@ pub(super) fn parse(features: &Features) -> Result<Table, Status> {
     Ok(table)
 }
 
-/// Returns true if the features of a line are on, and those with `!` off.
+/// Returns true if the features of a line are enabled, and those with `!` disabled.
 fn is_enabled(gates: &str, features: &Features) -> bool {
     gates.split(',').all(|gate| match gate.strip_prefix('!') {
         Some(gate) => !features.enabled(gate),

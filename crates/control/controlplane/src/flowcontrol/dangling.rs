@@ -24,7 +24,7 @@ use binnacle_controllers::{RETRY_FIRST, RETRY_LAST};
 
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 
-/// Checks all schemas whenever a schema or a level changes: there are few of both.
+/// Checks all schemas whenever a schema or a level changes, since there are few of both.
 pub(crate) fn maintain_conditions(
     ctx: Arc<ControllerContext>,
     done: watch::Sender<bool>,
@@ -97,7 +97,7 @@ async fn update_conditions(resources: &Catalog) -> Result<(), Status> {
     Ok(())
 }
 
-/// Applies the condition, and no condition of other managers.
+/// Applies the condition, without those of other managers.
 async fn apply_condition(resource: &Resource, name: &str, condition: Value) -> Result<(), Status> {
     let context = Context::internal("");
     let config = value!({
@@ -128,7 +128,7 @@ async fn apply_condition(resource: &Resource, name: &str, condition: Value) -> R
     }
 }
 
-/// Flow schemas are served in the version that is stored and in no other.
+/// Conversions of flow schemas, which are served only in the storage version.
 struct SingleVersion<'a>(&'a Resource);
 
 impl Versions for SingleVersion<'_> {

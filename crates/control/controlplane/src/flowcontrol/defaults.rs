@@ -1,6 +1,6 @@
 //! The priority levels and flow schemas of a new cluster.
 //!
-//! The filter depends on the mandatory ones: their specs are always restored. The others are suggestions that an
+//! The filter depends on the mandatory objects, so their specs are always restored. The others are suggestions that an
 //! administrator may change.
 
 use binnacle_fields::FieldMut;

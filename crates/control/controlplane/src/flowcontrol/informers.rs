@@ -1,4 +1,4 @@
-//! Follows flow schemas and priority levels, from the watch caches to the filter of priority and fairness.
+//! The informers of flow schemas and priority levels, which feed the filter of priority and fairness.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use binnacle_controllers::{EventHandler, Informer};
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const VERSION: &str = "v1";
 
-/// All objects of both kinds. Nothing is passed on before both have been read.
+/// The objects of both kinds. The filter is configured only after both have been read.
 #[derive(Default)]
 struct Config {
     schemas: ObjectCache<FlowSchema>,
@@ -47,7 +47,7 @@ impl<T: PartialEq> ObjectCache<T> {
         self.objects.remove(name).is_some()
     }
 
-    /// Removes the objects that are gone; returns true if there were any.
+    /// Removes deleted objects; returns true if there were any, or if this is the first list.
     fn retain(&mut self, exists: &dyn Fn(&str, &str) -> bool) -> bool {
         let before = self.objects.len();
         self.objects.retain(|name, _| exists("", name));
@@ -62,7 +62,7 @@ struct ConfigConsumer {
     config: Mutex<Config>,
 }
 
-/// Starts to follow both kinds when the resources exist; the tasks end with the shutdown signal.
+/// Starts the informers of both kinds; they end with the shutdown signal. Fails if a resource is not served.
 pub fn follow_flow_control(
     control: &Arc<FlowControl>,
     resources: &Catalog,
@@ -80,7 +80,7 @@ pub fn follow_flow_control(
 }
 
 impl ConfigConsumer {
-    /// Passes all objects on if `change` changed any: most writes are only to statuses.
+    /// Configures the filter if `change` reports a change. Most writes only update a status.
     fn change(&self, change: impl FnOnce(&mut Config) -> bool) {
         let mut config = self.config.lock();
         if !change(&mut config) {

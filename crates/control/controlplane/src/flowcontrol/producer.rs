@@ -1,7 +1,7 @@
-//! Creates the default levels and schemas, and updates those that administrators have not taken over.
+//! The default levels and schemas: creates missing ones, and updates those that administrators have not taken over.
 //!
-//! An annotation shows whether an object follows the defaults. Mandatory objects always do; an administrator decides
-//! with the annotation for the others, and without it an unchanged object (generation 1) follows.
+//! An annotation shows whether an object follows the defaults. Mandatory objects always do. For the others, an
+//! administrator decides by the annotation; without it, only an unchanged object (generation 1) follows the defaults.
 
 use binnacle_fields::flowcontrol::v1::{
     ExemptPriorityLevelConfiguration as Exempt, FlowSchema, PriorityLevelConfiguration as PriorityLevel,
@@ -21,14 +21,14 @@ use binnacle_controllers::Objects;
 const MANAGER: &str = "api-priority-and-fairness-config-producer-v1";
 const AUTOUPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
 
-/// The wanted state of an object.
+/// The desired state of an object.
 struct DesiredObject {
     name: &'static str,
     mandatory: bool,
     spec: Value,
 }
 
-/// Creates missing defaults, updates objects that follow them, and deletes followers that are not defaults any more.
+/// Creates missing defaults, updates objects that follow them, and deletes such objects that are no longer defaults.
 pub(crate) async fn ensure(resources: &Catalog) -> Result<(), Status> {
     let levels = Objects::new(resources, GROUP, VERSION, LEVELS)?.managed_by(MANAGER);
     let schemas = Objects::new(resources, GROUP, VERSION, SCHEMAS)?.managed_by(MANAGER);
@@ -82,7 +82,7 @@ async fn update(objects: &Objects, desired: &DesiredObject) -> Result<(), Status
         metadata.map_entry(ObjectMeta::ANNOTATIONS).insert(AUTOUPDATE, if follows { "true" } else { "false" });
     });
     match updated.await {
-        // It was deleted or changed meanwhile: the next run checks it again.
+        // The object was deleted or changed meanwhile; the next run checks it again.
         Err(status) if status.is(StatusReason::NotFound) || status.is(StatusReason::Conflict) => Ok(()),
         updated => updated,
     }
@@ -102,7 +102,7 @@ fn pending_update(objects: &Objects, desired: &DesiredObject, object: &Value) ->
     (annotation != Some(follows) || spec.is_some()).then_some(PendingUpdate { follows, spec })
 }
 
-/// Returns the wanted spec of an object, if it has a different one.
+/// Returns the desired spec of an object if its current spec differs.
 fn changed_spec(objects: &Objects, desired: &DesiredObject, object: &Value) -> Option<Value> {
     let resource = objects.resource();
     let mut expected = value!({"spec": (desired.spec.clone())});

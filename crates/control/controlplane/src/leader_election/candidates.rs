@@ -73,7 +73,7 @@ pub(super) fn best(candidates: &[Candidate]) -> Option<&Candidate> {
     fit.min_by(|one, other| one.order(other))
 }
 
-/// Parses a version, also a short one or one with a `v`.
+/// Parses a version, including short ones and those with a leading `v`.
 fn version(text: &str) -> Option<SemanticVersion> {
     SemanticVersion::parse_tolerant(text.trim()).ok()
 }

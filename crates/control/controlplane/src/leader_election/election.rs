@@ -27,7 +27,7 @@ pub(super) struct Election<'a> {
 }
 
 impl Election<'_> {
-    /// Takes the next step: does nothing, pings candidates, or elects one.
+    /// Performs the next step: does nothing, pings candidates, or elects one.
     pub(super) async fn step(&self, candidates: Vec<Candidate>) -> Result<(), Status> {
         let now = now();
         let failed = |why: String| Status::internal(why);
@@ -54,7 +54,7 @@ impl Election<'_> {
         self.write_lease(strategy, elected.map(|candidate| candidate.name.as_str())).await
     }
 
-    /// Pings candidates that have not renewed for a while. Returns true while a response is awaited.
+    /// Pings candidates that have not renewed recently. Returns true while a response is pending.
     async fn ping(&self, candidates: &[Candidate], now: MicroTime) -> Result<bool, Status> {
         let mut is_pending = false;
         for candidate in candidates {
@@ -66,7 +66,7 @@ impl Election<'_> {
             if candidate.renewed.is_some_and(|renewed| holds(renewed, ELECTION, now)) {
                 continue;
             }
-            // A candidate that was pinged and has never answered is not pinged again.
+            // A candidate that has never responded to a ping is not pinged again.
             if candidate.pinged.is_none() || (!is_ping_pending && candidate.has_answered()) {
                 let ping = |object: &mut Value| {
                     let mut candidate = FieldMut::<LeaseCandidate>::root(object);
@@ -111,7 +111,7 @@ fn is_needed(candidates: &[Candidate], lease: Option<&Value>, now: MicroTime) ->
     if is_expired(lease, now) || holder.is_empty() {
         return Ok(true);
     }
-    // An election makes all candidates renew from time to time.
+    // An election makes all candidates renew periodically.
     if candidates.iter().any(|one| one.renewed.is_some_and(|renewed| !holds(renewed, VALID / 2, now))) {
         return Ok(true);
     }
@@ -133,7 +133,7 @@ fn spec_of(lease: &Value) -> FieldRef<'static, '_, LeaseSpec> {
     FieldRef::<Lease>::root(lease).at(Lease::SPEC).detached()
 }
 
-/// Gives a free lease to the elected candidate; otherwise sets it as the preferred holder.
+/// Assigns a free lease to the elected candidate; otherwise sets the candidate as the preferred holder.
 fn assign(lease: &mut Value, strategy: &str, elected: Option<&str>, now: MicroTime) {
     let expired = is_expired(lease, now);
     let mut spec = FieldMut::<Lease>::root(lease).into_entry(Lease::SPEC);

@@ -1,4 +1,5 @@
-//! The lease that decides which server of a store elects, held in the way of client-go's elector.
+//! The lease that decides which server of a store runs elections. It is acquired and renewed like in client-go's leader
+//! elector.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,8 @@ pub(super) struct Lock {
     leases: Objects,
     identity: String,
     timing: Leadership,
-    /// The lease's spec at its last change, and the local time of that; the clocks of other servers are not used.
+    /// The spec of the lease at its last observed change, and the local time of that observation. The clocks of other
+    /// servers are not used.
     observed: Option<(Value, Instant)>,
 }
 
@@ -29,7 +31,7 @@ impl Lock {
         Self { leases, identity: identity.to_owned(), timing, observed: None }
     }
 
-    /// Returns a name for a server that no other has.
+    /// Returns a unique holder identity for a server.
     pub(super) fn identity(hostname: &str) -> String {
         format!("{hostname}_{}", Uuid::new_v4())
     }
@@ -54,7 +56,7 @@ impl Lock {
         }
     }
 
-    /// Releases the lease, so that others can have it at once.
+    /// Releases the lease, so that another server can acquire it immediately.
     pub(super) async fn release(&self) {
         let identity = self.identity.as_str();
         let released = self.leases.update(NAMESPACE, NAME, "", |lease| {

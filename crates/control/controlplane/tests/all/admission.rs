@@ -1,4 +1,4 @@
-//! The admission plugins with real resources: their defaults, and their refusals.
+//! The admission plugins with real resources: the fields that they set, and the objects that they reject.
 
 use std::time::{Duration, Instant};
 
@@ -80,7 +80,7 @@ async fn rejects_pods_that_plugins_forbid() {
         "spec": {"limits": [{"type": "Container", "max": {"memory": "1Gi"}, "default": {"memory": "100Mi"}}]}
     });
     server.create("limitranges", "ns", limits).await.unwrap();
-    // The cache gets the limits a moment later.
+    // The watch cache receives the limits with a delay.
     let until = Instant::now() + Duration::from_secs(10);
     loop {
         let probe = server.create("pods", "ns", pod("probe", value!({}))).await.unwrap();

@@ -104,7 +104,7 @@ async fn bootstrap_objects_match_kube_apiserver() {
     }
 }
 
-/// Returns all objects of a resource without the parts that differ from server to server.
+/// Returns all objects of a resource, without the parts that differ between servers.
 async fn listed(server: &Server, path: &str) -> BTreeMap<String, serde_json::Value> {
     let resource = server.resource(path);
     let mut page = resource.list(&user("", false), &Default::default()).await.unwrap();
@@ -146,14 +146,14 @@ async fn endpoint_addresses(server: &Server) -> Vec<String> {
     addresses.map(|address| address.str_at(&["ip"]).to_owned()).collect()
 }
 
-/// Converts an object to the form that a client reads: without nulls.
+/// Converts an object to the JSON that clients read, without nulls.
 fn to_json(object: &Value) -> serde_json::Value {
     let mut text = Vec::new();
     json::write(object, &mut text);
     serde_json::from_slice(&text).unwrap()
 }
 
-/// Removes the parts that differ from start to start.
+/// Removes the parts that differ between starts.
 fn normalized(mut object: serde_json::Value) -> serde_json::Value {
     let members = object.as_object_mut().unwrap();
     if let Some(data) = members.get_mut("data").and_then(serde_json::Value::as_object_mut) {

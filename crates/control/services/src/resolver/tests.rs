@@ -55,7 +55,7 @@ fn chooses_ready_endpoints_of_the_first_family() {
     }
 }
 
-/// The next caller gets changes, and unchanged endpoints are not listed again.
+/// The next call sees changes, and unchanged endpoints are not listed again.
 #[tokio::test]
 async fn resolves_changed_services_and_endpoints() {
     let resources = binnacle_test_cluster::resources();

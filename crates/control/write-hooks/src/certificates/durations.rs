@@ -1,4 +1,4 @@
-//! kube-apiserver's counts of certificates for which a client asked for a duration.
+//! kube-apiserver's metrics of certificates with a requested duration.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,11 +12,13 @@ use binnacle_schema::Value;
 use prometheus::IntCounterVec;
 use x509_parser::pem::Pem;
 
-/// The prefix of the signers that are counted by name, so that clients cannot make any number of series.
+/// The prefix of the signers that are counted by name. Others are counted together, so that clients cannot create an
+/// unlimited number of series.
 const OWN_SIGNERS: &str = "kubernetes.io/";
 
 families! {
-    /// How often signers were asked for a duration, and how often they kept to it. Clones share the counts.
+    /// The numbers of certificates with a requested duration, and of those whose signer honored it. Clones share the
+    /// counts.
     #[derive(Clone, Debug)]
     pub struct CertificateDurations {
         requested: IntCounterVec = "apiserver_certificates_registry_csr_requested_duration_total" by ["signerName"],
@@ -29,7 +31,7 @@ families! {
 }
 
 impl CertificateDurations {
-    /// Counts a CertificateSigningRequest whose status has been written, if it has its certificate since then.
+    /// Counts a CertificateSigningRequest if an update of its status has added the certificate.
     pub(super) fn count_issued(&self, request: &Value, old: &Value) {
         let certificate = |request| FieldRef::<Csr>::root(request).at(Csr::STATUS).at(Status::CERTIFICATE).str();
         let spec = FieldRef::<Csr>::root(old).at(Csr::SPEC).detached();
@@ -52,7 +54,7 @@ impl CertificateDurations {
     }
 }
 
-/// The time for which the first certificate of a text in base64 is valid.
+/// Returns the validity period, in seconds, of the first certificate in a base64-encoded PEM text.
 fn seconds_valid(encoded: &str) -> Option<i64> {
     let text = STANDARD.decode(encoded).ok()?;
     let mut blocks = Pem::iter_from_buffer(&text).filter_map(Result::ok);
@@ -61,7 +63,8 @@ fn seconds_valid(encoded: &str) -> Option<i64> {
     Some(validity.not_after.timestamp() - validity.not_before.timestamp())
 }
 
-/// Returns true if a duration is the wanted one but for what signers may add for clocks that differ, and a twentieth.
+/// Returns true if the validity period equals the requested duration, within five minutes for clock skew and five
+/// percent.
 fn is_honored(requested_seconds: i64, valid: i64) -> bool {
     (requested_seconds - valid).abs() < 5 * 60 + requested_seconds / 20
 }
@@ -92,7 +95,8 @@ mod tests {
             STANDARD.encode(parameters.self_signed(&key).unwrap().pem())
         };
         let client = "kubernetes.io/kube-apiserver-client";
-        // the signer, the duration, the certificate before and after, and the label with what is counted
+        // Each case: the signer, the requested duration, the certificate before and after, the label, and the expected
+        // counts.
         let cases = [
             (client, Some(86400), "", &*of_a_day, client, (1, 1)),
             (client, Some(3600), "", &*of_a_day, client, (1, 0)),

@@ -106,7 +106,7 @@ async fn rejects_roles_with_permissions_not_held() {
     let why = missing("configmaps", "\"delete\"");
     assert_eq!(outcome(more), (403, format!("roles.rbac.authorization.k8s.io \"more\" is forbidden: {why}")));
     fixture.create(&alice(), "roles", "n", role("same", rules(&["get"], "configmaps"))).await.unwrap();
-    // A permission in one namespace does not hold in another, or everywhere.
+    // A permission in one namespace holds neither in another one nor cluster-wide.
     let elsewhere = fixture.create(&alice(), "roles", "m", role("same", rules(&["get"], "configmaps"))).await;
     assert_eq!(outcome(elsewhere).0, 403);
     let everywhere = fixture.create(&alice(), "clusterroles", "", role("same", rules(&["get"], "configmaps"))).await;

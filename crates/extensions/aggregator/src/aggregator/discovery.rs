@@ -1,4 +1,4 @@
-//! `/apis` with the groups of this server and of others.
+//! `/apis` with the groups of this server and of remote servers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,13 +13,13 @@ use crate::aggregator::peers::Peers;
 pub(crate) struct MergedDiscovery {
     /// This server's own resources.
     own: Arc<Served>,
-    /// The generations of other servers' resources: those of APIServices, and those of peers.
+    /// The generations of remote resources: of those of APIServices, and of those of peers.
     generation: [u64; 2],
     discovery: Arc<Discovery>,
 }
 
 impl Inner {
-    /// Returns the generations of other servers' resources, and this server's own resources.
+    /// Returns the generations of remote resources, and this server's own resources.
     fn sources(&self) -> ([u64; 2], Arc<Served>) {
         let generation = [self.generation.load(Ordering::Acquire), self.peers.get().map_or(0, Peers::generation)];
         (generation, self.catalog.snapshot().served().clone())
@@ -33,12 +33,13 @@ impl Inner {
         cached.map(|cached| cached.discovery.clone())
     }
 
-    /// Returns the discovery documents of this server and others, which are kept until their resources change.
+    /// Returns the discovery documents of this server and of remote servers, which are cached until their resources
+    /// change.
     pub(crate) fn discovery(&self) -> Arc<Discovery> {
         if let Some(cached) = self.cached_discovery() {
             return cached;
         }
-        // Read first, so that a concurrent change is noticed the next time.
+        // Read first, so that the next call notices a concurrent change.
         let (generation, own) = self.sources();
         let peers = self.peers.get();
         let registry = self.registry.load_full();

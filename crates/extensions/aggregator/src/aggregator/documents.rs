@@ -1,4 +1,4 @@
-//! The discovery documents of other servers, which are read periodically.
+//! The discovery documents of remote servers, which are polled.
 
 mod parsing;
 
@@ -35,7 +35,7 @@ pub(crate) const LIMIT: usize = 10 << 20;
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                           application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
 
-/// The resources of group versions by the names of their APIServices.
+/// The resources of group versions, by the names of their APIServices.
 #[derive(Default)]
 pub(crate) struct Documents {
     by_name: Mutex<BTreeMap<Text, Document>>,
@@ -47,7 +47,7 @@ pub(crate) struct Documents {
 #[derive(Clone)]
 pub(crate) struct Document {
     pub(crate) resources: Arc<[RemoteResource]>,
-    /// True if the last attempt to read it failed.
+    /// True if the last attempt to read the document failed.
     pub(crate) is_stale: bool,
 }
 
@@ -92,7 +92,7 @@ fn key(remote: &Remote) -> ServiceKey {
     (remote.service.namespace.clone(), remote.service.name.clone(), remote.service.port)
 }
 
-/// Reads the document of one APIService's server.
+/// Polls the discovery document of one APIService's server.
 pub(crate) struct DiscoveryPoller {
     pub(crate) name: Text,
     /// Notified when the APIService has changed.
@@ -113,7 +113,7 @@ impl DiscoveryPoller {
                 let registry = inner.registry.load_full();
                 let remote = registry.by_name.get(&self.name).and_then(|entry| entry.remote.clone());
                 let Some(remote) = remote else { return };
-                // A server that was unavailable before the start is not waited for.
+                // Does not wait for a server that was unavailable before the start.
                 let read = match is_first && !remote.is_available {
                     true => Err("service unavailable".to_owned()),
                     false => read(&inner.documents, &remote, requested_at).await,
@@ -181,7 +181,7 @@ async fn read(documents: &Documents, remote: &Remote, since: Instant) -> Result<
         (200, _) if is_aggregated(media_type) => {
             let etag = response.header(ETAG).to_owned();
             let body = response.body;
-            // Parsing a large document would block other requests.
+            // Parsing a large document here would block other requests.
             let parsed = tokio::task::spawn_blocking(move || parse_aggregated(&body).map(by_version)).await;
             let versions = Arc::new(parsed.map_err(|error| error.to_string())??);
             let aggregated = cached.insert(AggregatedDocument { versions, etag, requested_at });

@@ -1,5 +1,5 @@
-//! The OpenAPI documents of other servers: the index of version 3, whose documents are requested from them on demand,
-//! and the whole document of version 2.
+//! The OpenAPI documents of remote servers: the index of version 3, whose documents are fetched on demand, and the
+//! whole document of version 2.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
@@ -32,9 +32,9 @@ const REFRESH: Duration = Duration::from_secs(60);
 const INDEX_LIMIT: usize = 1 << 20;
 const V2_LIMIT: usize = 32 << 20;
 
-/// The maximum memory of a document of version 2. That of Kubernetes itself takes 22 MiB.
+/// The maximum memory of a document of version 2. The one of Kubernetes itself takes 22 MiB.
 const MAX_MEMORY: usize = 48 << 20;
-/// The limits of making a document of version 3.
+/// The limits of the work to convert a document to version 3.
 const CONVERSION: WorkLimits = WorkLimits { steps: 100_000_000, memory: 64 << 20 };
 
 const V3: &str = "/openapi/v3";
@@ -51,13 +51,13 @@ pub(crate) struct Specs {
 struct Spec {
     /// The names and URLs of the documents of version 3.
     index: BTreeMap<String, String>,
-    /// The document of version 3 made from that of version 2, if there is no index.
+    /// The document of version 3, converted from the document of version 2, if there is no index.
     built: Option<(String, Arc<Made>)>,
     v2: Option<Arc<Value>>,
     v2_etag: String,
 }
 
-/// All documents, as requests read them.
+/// All documents, in the form that requests read.
 #[derive(Default)]
 struct PublishedSpecs {
     others: Arc<Others>,
@@ -121,7 +121,7 @@ impl Specs {
 }
 
 impl Aggregator {
-    /// Reads the document of version 3 of a group version that another server has.
+    /// Reads the document of version 3 of a group version from the remote server that has it.
     pub async fn document(&self, group: &str, version: &str) -> Option<binnacle_schema::Value> {
         let name = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
         let others = self.0.specs.others();
@@ -152,7 +152,7 @@ impl Aggregator {
     }
 }
 
-/// Reads the documents of an APIService's server as long as the APIService exists.
+/// Polls the documents of an APIService's server as long as the APIService exists.
 pub(crate) async fn poll(inner: Weak<Inner>, name: Text, changed: Arc<Notify>) {
     let mut retry = RETRY;
     loop {
@@ -170,7 +170,7 @@ pub(crate) async fn poll(inner: Weak<Inner>, name: Text, changed: Arc<Notify>) {
                     retry = RETRY;
                     REFRESH
                 }
-                // The last documents are kept: the server may return soon.
+                // Keeps the last documents, since the server may recover soon.
                 Err(why) => {
                     tracing::debug!(api_service = %name, why, "no OpenAPI documents");
                     let pause = retry;
@@ -202,7 +202,7 @@ async fn read(specs: &Specs, own: &Served, remote: &Remote) -> Result<Spec, Stri
     let has_no_index = index.code == 404;
     spec.index = match index.code {
         200 => {
-            // Parsing a large document would block other requests.
+            // Parsing a large document here would block other requests.
             let index = tokio::task::spawn_blocking(move || parse_index(&index.body)).await;
             select_documents(index.map_err(|error| error.to_string())??, own, remote)
         }
@@ -261,11 +261,12 @@ fn parse_v2(body: &[u8], prefix: &str) -> Option<Value> {
     Some(document)
 }
 
-/// Returns an upper bound of the memory of a JSON document as a tree: a list of objects with one member each takes a
-/// hundred times its text. Some of these characters are in texts, too.
+/// Returns an upper bound of the memory that the tree of a JSON document takes: a list of objects with one member each
+/// takes a hundred times the size of its text. Counting these characters inside of strings as well only raises the
+/// bound.
 fn estimated_memory(body: &[u8]) -> usize {
     let members = body.iter().map(|byte| match byte {
-        // A node of the tree of members.
+        // A node of the map of members.
         b'{' => 640,
         b'[' => 128,
         b',' => 64,
@@ -294,7 +295,7 @@ fn parse_index(body: &[u8]) -> Result<BTreeMap<String, String>, String> {
     Ok(entries.filter_map(|(name, entry)| Some((name, entry?.url?))).collect())
 }
 
-/// Returns the documents of the APIService's group: those of its version, and of versions that this server does not serve
+/// Returns the documents of the APIService's group: for its version, and for versions that this server does not serve
 /// itself.
 fn select_documents(mut index: BTreeMap<String, String>, own: &Served, remote: &Remote) -> BTreeMap<String, String> {
     let group = format!("apis/{}", remote.group);

@@ -1,10 +1,10 @@
-//! Servers of the same cluster that serve other resources, as servers of another version do while the cluster is
-//! upgraded (KEP-4020).
+//! Peers: servers of the same cluster that may serve other resources, as servers of another version do during an
+//! upgrade of the cluster (KEP-4020).
 //!
-//! Every server holds an identity lease. [`Peers`] follows the leases, reads the resources of each other server
-//! ([`sync`](self::sync)), and forwards requests for resources that this server lacks to one that has them
-//! ([`detour`](self::detour)). Custom resources and those of aggregated servers are the same for all servers, and are
-//! never requested from peers ([`shared`](self::shared)).
+//! Every server holds an identity lease. [`Peers`] watches the leases, reads the resources of each peer
+//! ([`sync`](self::sync)), and forwards requests for resources that this server lacks to a peer that serves them
+//! ([`interceptor`](self::interceptor)). Custom resources and resources of aggregated servers are the same for all
+//! servers, and are never requested from peers ([`shared`](self::shared)).
 
 mod interceptor;
 mod metrics;
@@ -42,23 +42,23 @@ use trust::Trust;
 
 const IDENTITY_LEASES: &str = "apiserver.kubernetes.io/identity=kube-apiserver";
 
-/// The options for reaching other servers of the cluster.
+/// The options for reaching the peers.
 pub struct PeerOptions {
     /// The name of this server's identity lease.
     pub name: Text,
     pub catalog: Catalog,
     pub aggregator: Aggregator,
     pub addresses: PeerAddresses,
-    /// The client certificate that identifies this server as one of the cluster (`--proxy-client-cert-file`).
+    /// The client certificate that identifies this server as a member of the cluster (`--proxy-client-cert-file`).
     pub identity: Arc<dyn ResolvesClientCert>,
     /// `--peer-ca-file`: the file with the authorities of the peers' certificates.
     pub authorities: PathBuf,
-    /// How the servers of the control plane are reached.
+    /// The route to the servers of the control plane.
     pub way: Way,
     pub metrics: PeerMetrics,
 }
 
-/// The other servers of the cluster. Clones share their state.
+/// The peers of this server. Clones share their state.
 #[derive(Clone)]
 pub struct Peers(Arc<Inner>);
 
@@ -72,18 +72,18 @@ struct Inner {
     /// The holders of the other servers' identity leases, by server name.
     leases: Mutex<BTreeMap<Text, Text>>,
     leases_changed: Notify,
-    /// The resources of the other servers, by server name.
+    /// The resources of the peers, by server name.
     served: ArcSwap<BTreeMap<Text, PeerResources>>,
     shared: Shared,
-    /// True once all other servers and their resources are known.
+    /// True once all peers and their resources have been read.
     is_complete: AtomicBool,
-    /// Incremented on each change of the other servers' resources.
+    /// Incremented on each change of the peers' resources.
     generation: AtomicU64,
-    /// The number of requests so far, for distributing them among servers.
+    /// The number of requests so far, by which they are distributed among servers.
     round_robin: AtomicUsize,
 }
 
-/// The resources of another server.
+/// The resources of a peer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct PeerResources {
     /// The group, version and plural of each resource.
@@ -93,7 +93,7 @@ struct PeerResources {
 }
 
 impl Peers {
-    /// Fails if the authorities' file cannot be used.
+    /// Creates the peers; fails with the reason if the file of the authorities cannot be used.
     pub fn new(options: PeerOptions) -> Result<Self, String> {
         let trust = Trust::new(options.authorities, Some(options.identity.clone()), options.way)?;
         let peers = Self(Arc::new(Inner {
@@ -115,8 +115,8 @@ impl Peers {
         Ok(peers)
     }
 
-    /// Follows the other servers until the shutdown signal. The returned steps are done when requests can be forwarded,
-    /// and when every server has been queried once.
+    /// Watches the peers until the shutdown signal. The returned hooks complete when requests can be forwarded, and
+    /// when every peer has been queried once.
     pub fn follow(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) -> Result<Vec<PostStartHook>, Status> {
         let catalog = &self.0.catalog;
         let leases = catalog.require("coordination.k8s.io", "v1", "leases")?;
@@ -157,14 +157,14 @@ impl Peers {
         Ok(vec![routed, local, synced])
     }
 
-    /// Returns true for a resource that this server lacks, so that another one may have it.
+    /// Returns true for a resource that neither this server nor an aggregated one serves, so that a peer may have it.
     fn is_missing_locally(&self, info: &RequestInfo) -> bool {
         let (group, version, resource) = (&info.api_group, &info.api_version, &info.resource);
         let is_own = self.0.catalog.snapshot().served().find(group, version, resource).is_some();
         info.is_resource_request && !is_own && !self.0.aggregator.proxies(&info.path)
     }
 
-    /// Returns the names of the servers that have a resource.
+    /// Returns the names of the peers that serve a resource.
     fn servers_with(&self, info: &RequestInfo) -> Vec<Text> {
         if !self.0.is_complete.load(Ordering::Acquire) || self.0.shared.has(&info.api_group, &info.api_version) {
             return Vec::new();
@@ -188,7 +188,7 @@ impl Peers {
         self.0.generation.load(Ordering::Acquire)
     }
 
-    /// Returns the groups of the other servers, without those that all servers share.
+    /// Returns the groups of the peers, without the group versions that all servers share.
     pub(crate) fn groups(&self) -> BTreeMap<Text, Vec<DiscoveredGroup>> {
         let without_shared = |group: &DiscoveredGroup| {
             let mut group = group.clone();
@@ -207,7 +207,7 @@ impl Peers {
     }
 }
 
-/// Runs an informer; `first_lists` gets a receiver for the end of its first list.
+/// Spawns an informer, and adds a receiver for the end of its first list to `first_lists`.
 fn spawn_informer<H: EventHandler>(
     informer: Arc<Informer<H>>,
     tasks: &mut JoinSet<()>,
@@ -219,7 +219,7 @@ fn spawn_informer<H: EventHandler>(
     tasks.spawn(informer.run(shutdown.clone(), move || report.send(()).unwrap_or_default()));
 }
 
-/// Follows the identity leases of other servers.
+/// Receives the identity leases of the peers.
 struct LeaseHandler(Peers);
 
 impl LeaseHandler {
@@ -227,7 +227,7 @@ impl LeaseHandler {
         let mut leases = self.0.0.leases.lock();
         let before = leases.clone();
         change(&mut leases);
-        // Renewals change nothing here.
+        // Renewals change neither names nor holders.
         if *leases != before {
             self.0.0.leases_changed.notify_one();
         }

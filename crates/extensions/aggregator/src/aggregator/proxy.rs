@@ -1,4 +1,4 @@
-//! Forwarding of requests to other servers.
+//! Forwarding of requests to the servers of APIServices.
 
 use std::time::Duration;
 
@@ -75,10 +75,10 @@ impl Inner {
     }
 }
 
-/// Gives the seat of a request back that is about to be forwarded, now or later.
+/// Releases the seat of a request that is about to be forwarded.
 ///
 /// # Errors
-/// The response to a caller of whom too many requests are with other servers already.
+/// Returns the response to a caller that already has too many requests at other servers.
 pub(crate) fn release_seat(request: &Request) -> Result<(), Box<Response>> {
     served_elsewhere(&request.info).map_err(|error| {
         let preferences = Preferences::of(&request.headers, &request.query);
@@ -91,7 +91,7 @@ fn is_discovery(info: &RequestInfo) -> bool {
     !info.is_resource_request && info.path.trim_matches('/').split('/').count() == 3
 }
 
-/// Returns an error response as plain text, with a header against guesses of its type by browsers.
+/// Returns an error response as plain text, with the header that keeps browsers from guessing another type.
 pub(crate) fn error_text(code: StatusCode, mut text: String) -> Response {
     text.push('\n');
     let mut response = Response::new(Body::from(text));

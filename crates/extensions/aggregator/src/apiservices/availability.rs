@@ -1,4 +1,4 @@
-//! The `Available` condition of APIServices: always true for local ones; for others, the service is checked.
+//! The `Available` condition of APIServices: always true for local ones; for others, their service is checked.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use super::State;
 use super::checks::{self, Condition, ServiceReference};
 use super::{GROUP, PLURAL, VERSION};
 
-/// The maximum pause before an unreachable server is checked again, and the pause for a reachable one: a server can
-/// become unreachable without a change of any object.
+/// The maximum pause before an unreachable server is checked again, and the pause for a reachable one, since a server
+/// can become unreachable without a change of any object.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Updates the condition of each APIService when it changes.
@@ -82,7 +82,7 @@ pub(super) fn watch(state: Arc<State>, done: watch::Sender<bool>, shutdown: Shut
     })
 }
 
-/// Checks the APIServices of these names, and ends the tasks of deleted ones.
+/// Reads the APIServices with these names, and ends the tasks of deleted ones.
 async fn read_named(
     state: &State,
     objects: &Objects,
@@ -104,7 +104,7 @@ async fn read_named(
     Ok(found)
 }
 
-/// Returns the cached object.
+/// Reads an object from the cache; `None` if it does not exist.
 async fn read(objects: &Objects, namespace: &str, name: &str) -> Result<Option<Value>, Status> {
     let context = binnacle_registry::Context::internal(namespace);
     match objects.resource().get_object(&context, name, Match::Any).await {
@@ -114,7 +114,7 @@ async fn read(objects: &Objects, namespace: &str, name: &str) -> Result<Option<V
     }
 }
 
-/// The tasks that check the APIServices of other servers, one task for each. They end when this value is dropped.
+/// The tasks that check the APIServices of remote servers, one per APIService. Dropping this value ends them.
 #[derive(Default)]
 struct Remotes {
     by_name: HashMap<Text, Remote>,
@@ -128,17 +128,17 @@ struct Remote {
     task: tokio::task::AbortHandle,
 }
 
-/// Notified when the APIService has changed.
+/// Signals of changes to an APIService.
 #[derive(Default)]
 struct ChangeSignals {
     spec: Notify,
-    /// Its status or metadata.
+    /// Changes of its status or metadata.
     other: Notify,
 }
 
 impl Remotes {
     fn start_or_notify(&mut self, state: &Arc<State>, object: &Value, name: Text, service: ServiceReference) {
-        // Tasks end only with their APIService; the results of ended ones are collected here.
+        // Tasks end only with their APIService. This collects the results of tasks that have ended.
         while self.tasks.try_join_next().is_some() {}
         let spec = FieldRef::<APIService>::root(object).at(APIService::SPEC).value().clone();
         if let Some(entry) = self.by_name.get_mut(&name)
@@ -183,7 +183,7 @@ impl Remotes {
     }
 }
 
-/// Checks an APIService when it, its service or the service's endpoints change, and at intervals.
+/// Checks an APIService at intervals, and when it, its service or the endpoints of the service change.
 async fn run_checks(state: Arc<State>, name: Text, service: ServiceReference, changes: Arc<ChangeSignals>) {
     let Ok(check) = Check::new(&state, name, service) else { return };
     let is_possible = check.reference.is_possible();
@@ -235,11 +235,11 @@ async fn run_checks(state: Arc<State>, name: Text, service: ServiceReference, ch
 
 /// The result of a check.
 enum Outcome {
-    /// Only objects determine the condition, and their changes are watched.
+    /// Objects alone determine the condition, and their changes are watched.
     Final,
-    /// The server answered.
+    /// The server responded.
     Responded,
-    /// The server did not answer.
+    /// The server did not respond.
     Unresponsive,
 }
 
@@ -257,7 +257,7 @@ struct Check {
 impl Check {
     fn new(state: &State, name: Text, reference: ServiceReference) -> Result<Self, Status> {
         let find = |group, plural| Objects::new(&state.resources, group, "v1", plural);
-        // There are neither services nor slices of other names, and keys and labels cannot have them.
+        // No service or slice can have another name, and neither keys nor labels can contain one.
         let of_service = vec![if reference.is_possible() { reference.name.clone() } else { Text::default() }];
         let label = Requirement::new("kubernetes.io/service-name", Operator::Equals, of_service);
         let label = label.map_err(|error| Status::bad_request(error.to_string()))?;
@@ -307,11 +307,12 @@ impl Check {
     }
 }
 
-/// The verdict of this server about an APIService, and the number of times that another one has contradicted it.
+/// The verdict of this server about an APIService, and how often another server has contradicted it.
 ///
-/// Servers may disagree, as one of them may have no route to the APIService's server. If each corrected the other at
-/// once, they would write without end. So a server waits longer before each correction; one that cannot reach the
-/// APIService's server waits longest: where another one can, requests are better served than refused.
+/// Servers may disagree, for example if one of them has no route to the APIService's server. If each corrected the
+/// other immediately, they would write forever. So a server waits longer before each correction. A server that cannot
+/// reach the APIService's server waits longest, because it is better to serve requests where that is possible than to
+/// refuse them everywhere.
 #[derive(Default)]
 struct VerdictHistory {
     verdict: Option<Condition>,
@@ -320,10 +321,10 @@ struct VerdictHistory {
 }
 
 impl VerdictHistory {
-    /// The time without a contradiction after which earlier ones are forgotten.
+    /// The time without a contradiction after which the count restarts.
     const RESET_AFTER: Duration = Duration::from_secs(120);
 
-    /// Notes a contradiction, and returns the pause before the correction.
+    /// Records a contradiction, and returns the pause before the correction.
     fn record_contradiction(&mut self, now: Instant) -> Duration {
         if self.last.is_some_and(|last| now.duration_since(last) > Self::RESET_AFTER) {
             self.contradictions = 0;
@@ -419,7 +420,7 @@ mod tests {
             ("False", 1, second, second),
             ("False", 3, second, 4 * second),
             ("False", 100, second, 30 * second),
-            // Earlier ones are forgotten.
+            // The count restarts.
             ("False", 100, 121 * second, second),
         ] {
             assert_eq!(after(status, times, apart), want, "{status} {times}");

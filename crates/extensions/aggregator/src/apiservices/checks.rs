@@ -1,5 +1,5 @@
-//! The conditions under which another server's APIService is available: its service, the port, endpoints, and a
-//! successful response exist.
+//! The checks of a remote APIService's availability: its service must exist and have the port and ready endpoints, and
+//! the server must respond successfully.
 
 use std::fmt;
 
@@ -17,9 +17,9 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 use binnacle_validation::names;
 
-/// Access to the servers of aggregated APIs, which the proxy provides.
+/// Access to the servers of aggregated APIs. The proxy implements it.
 pub trait AggregatedServers: fmt::Debug + Send + Sync {
-    /// Requests the resources of an APIService's group version from its server. `spec.service` is known to have its
+    /// Requests the resources of an APIService's group version from its server. The service in `spec.service` has the
     /// port and a ready endpoint.
     fn discover<'a>(&'a self, api_service: &'a Value) -> BoxFuture<'a, Result<(), DiscoveryError>>;
 }
@@ -27,9 +27,9 @@ pub trait AggregatedServers: fmt::Debug + Send + Sync {
 /// The reason why there is no successful response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DiscoveryError {
-    /// The request failed; the message is for the condition.
+    /// The request failed; the message becomes the message of the condition.
     Failed(String),
-    /// The request was not sent, as the bundle of authorities cannot be read: the condition stays unchanged.
+    /// The request was not sent because the CA bundle cannot be read; the condition stays unchanged.
     NotSent(String),
 }
 
@@ -53,7 +53,7 @@ impl ServiceReference {
         })
     }
 
-    /// Returns true if a service can have this name. APIServices are not validated for it.
+    /// Returns true if a service can have this name. Validation of APIServices does not check it.
     pub(super) fn is_possible(&self) -> bool {
         [&self.namespace, &self.name].into_iter().all(|name| names::dns1123_label(name).is_empty())
     }
@@ -154,7 +154,7 @@ fn serves(slice: &Value, port_name: &str) -> bool {
     slice.at(EndpointSlice::ENDPOINTS).values().any(ready) && slice.at(EndpointSlice::PORTS).values().any(is_port)
 }
 
-/// Returns the condition for the server's response. The error is the reason why the request was not sent.
+/// Returns the condition for the server's response, or the reason why the request was not sent.
 pub(super) async fn of_server(
     servers: Option<&dyn AggregatedServers>,
     api_service: &Value,
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// A server whose bundle cannot be read gets no condition.
+    /// The condition of an APIService whose CA bundle cannot be read stays unchanged.
     #[tokio::test]
     async fn unreadable_ca_bundle_yields_no_condition() {
         let condition = of_server(Some(&Unreadable), &Value::Null).await;

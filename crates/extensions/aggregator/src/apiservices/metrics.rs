@@ -28,7 +28,7 @@ impl AvailabilityMetrics {
     /// Registers the families; fails if the registry already has their names.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let families = Families::build()?;
-        // Not kept: kube-apiserver reads it from elsewhere, so that a reset does not forget it.
+        // Survives a reset of the metrics, as in kube-apiserver, which computes it at each scrape.
         registry.register(families.unavailable.clone())?;
         keep(registry, families.became_unavailable.clone())?;
         Ok(Self(families))
@@ -50,7 +50,7 @@ impl AvailabilityMetrics {
 
     /// Removes a deleted APIService.
     pub(super) fn forget(&self, name: &str) {
-        // One that was never checked has no value.
+        // An APIService that was never checked has no value.
         drop(self.0.unavailable.remove_label_values(&[name]));
     }
 }

@@ -1,8 +1,8 @@
-//! Keeps an APIService for every group version that is served here.
+//! Maintains an APIService for every group version that this server serves.
 //!
-//! A label tells how an APIService is maintained: those of built-in groups are only created and updated at the start,
-//! so that an administrator may give a group to another server while this one runs; those of custom resources are
-//! always maintained. An APIService without the label is never changed.
+//! A label determines how an APIService is maintained. Those of built-in groups are only created and updated at the
+//! start, so that an administrator may assign a group to another server while this one runs. Those of custom resources
+//! are always maintained. An APIService without the label is never changed.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub struct LocalApi {
     pub version_priority: i32,
 }
 
-/// The wanted APIServices. Clones share one set.
+/// The desired APIServices. Clones share one set.
 #[derive(Clone, Default)]
 pub struct Registrations(Arc<Inner>);
 
@@ -54,7 +54,7 @@ struct DesiredApiServices {
     changed: BTreeSet<Text>,
 }
 
-/// The wanted state of an APIService.
+/// The desired state of an APIService.
 #[derive(Clone)]
 struct DesiredApiService {
     spec: Value,
@@ -63,7 +63,8 @@ struct DesiredApiService {
 }
 
 impl Registrations {
-    /// Returns the APIServices of built-in groups. APIServices' own group has none, since they depend on it.
+    /// Returns the desired APIServices of built-in groups. The group of APIServices itself has none, since all others
+    /// depend on it.
     pub fn built_in(apis: &[LocalApi]) -> Self {
         let registrations = Self::default();
         apis.iter().filter(|api| api.group != GROUP).for_each(|api| registrations.put(api, ON_START));
@@ -121,7 +122,7 @@ fn name(group: &str, version: &str) -> Text {
     format!("{version}.{group}").into()
 }
 
-/// Creates and updates APIServices: all of them at first, then each changed one.
+/// Reconciles APIServices: first all of them, then each one that changes.
 pub(super) fn watch(state: Arc<State>, done: watch::Sender<bool>, shutdown: Shutdown) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let Ok(resource) = state.resources.require(GROUP, VERSION, PLURAL) else { return };
@@ -169,9 +170,9 @@ pub(super) fn watch(state: Arc<State>, done: watch::Sender<bool>, shutdown: Shut
 
 struct Reconciler<'a> {
     state: &'a State,
-    /// The names that existed when the loop began: later ones that are maintained only at the start are not changed.
+    /// The APIServices that existed at the start. Later ones that are maintained only at the start are not changed.
     existed_at_start: HashSet<Text>,
-    /// Names that have been checked.
+    /// The names that have been reconciled once.
     done: HashSet<Text>,
 }
 
@@ -188,7 +189,7 @@ impl Reconciler<'_> {
         Ok(names)
     }
 
-    /// Checks APIServices; returns the names to check again.
+    /// Reconciles APIServices; returns the names to retry.
     async fn reconcile_all(&mut self, names: BTreeSet<Text>) -> BTreeSet<Text> {
         let checks = names.into_iter().map(|name| {
             let is_first_time = !self.done.contains(&name);
@@ -216,7 +217,7 @@ impl Reconciler<'_> {
     }
 }
 
-/// Creates, updates or deletes one APIService as wanted.
+/// Creates, updates or deletes one APIService to match its desired state.
 async fn reconcile(
     resources: &Catalog,
     name: &str,

@@ -16,7 +16,7 @@ use binnacle_controllers::Objects;
 
 /// The state of a definition's objects after the deletion request.
 enum Instances {
-    /// Some objects wait for their finalizers.
+    /// Some objects still have finalizers.
     Remaining,
     Gone(Condition<'static>),
 }
@@ -38,7 +38,7 @@ impl Reconciler<'_> {
         };
         let is_served = definition.is("Established");
         if is_served {
-            // Nobody who has read the condition can create anything.
+            // Clients that have read the condition can create nothing any more.
             self.serving.serve(definition, true, &*self.state.registrar);
         }
         self.update_status(objects, name, None, |object| put(object, in_progress)).await?;

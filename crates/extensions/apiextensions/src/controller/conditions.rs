@@ -19,7 +19,7 @@ use binnacle_structural::check;
 /// The condition of a definition with errors in its schemas.
 pub(super) const NON_STRUCTURAL: &str = "NonStructuralSchema";
 
-/// A condition without its time.
+/// A condition without its transition time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Condition<'a> {
     pub(super) kind: &'a str,
@@ -28,7 +28,7 @@ pub(super) struct Condition<'a> {
     pub(super) message: &'a str,
 }
 
-/// Adds a condition to a status; its time changes only with its state.
+/// Sets a condition in the status; its transition time changes only with its status.
 pub(super) fn put(object: &mut Value, condition: Condition<'_>) {
     let Condition { kind, holds, reason, message } = condition;
     put_status(object, kind, if holds { "True" } else { "False" }, reason, message);
@@ -169,7 +169,8 @@ mod tests {
         errors
     }
 
-    /// With accepted names it is still not established; once established, it stays so.
+    /// An invalid CA bundle prevents the condition `Established` in spite of accepted names. Once established, a
+    /// definition stays established.
     #[test]
     fn invalid_ca_bundle_prevents_establishing() {
         let mut object = value!({"spec": {"group": "a.test"}});
@@ -216,7 +217,7 @@ mod tests {
                     assert_eq!([text("status"), text("reason"), text("message")], [status, reason, message]);
                 }
             }
-            // A corrected schema has no condition any more.
+            // A corrected schema removes the condition.
             object.make_at(&["spec"]).insert("preserveUnknownFields", false);
             object.make_at(&["spec"]).remove("versions");
             put_structure(&mut object, no_type);

@@ -22,15 +22,15 @@ use self::metrics::Failure;
 
 /// The timeout of a conversion in kube-apiserver.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The maximum number of requests to a server that asks to retry later.
+/// The maximum number of requests to a server that responds with `Retry-After`.
 const ATTEMPTS: u32 = 11;
 const GROUP: &str = "apiextensions.k8s.io";
 const REVIEW: &str = "ConversionReview";
-/// The limits of an answer, which has at most 8 MiB. Objects that are too large together are converted in parts.
+/// The limits of a response. Callers split objects whose conversion would exceed them into several requests.
 const LIMITS: Limits = Limits { max_bytes: 64 << 20, max_depth: 256, max_yaml_nodes: 4 << 20, max_memory: MAX_TREE };
-/// The maximum memory of the tree of an answer, without its texts.
+/// The maximum memory of the tree of a response, without its strings.
 const MAX_TREE: usize = 64 << 20;
-/// The number of answers that are decoded at the same time.
+/// The number of responses that are decoded concurrently.
 const DECODED_AT_ONCE: usize = 4;
 
 static DECODERS: Semaphore = Semaphore::const_new(DECODED_AT_ONCE);
@@ -47,7 +47,7 @@ pub(super) struct ConversionWebhook {
 }
 
 impl ConversionWebhook {
-    /// Returns `None` if no webhook converts the objects. The resolver finds the addresses of services.
+    /// Returns the converter of a definition, or `None` if no webhook converts its objects.
     pub(super) fn of(
         definition: &Definition,
         resolver: &Arc<dyn ServiceResolver>,
@@ -137,8 +137,9 @@ impl ConversionWebhook {
         converted_objects(review, version, &uid).map_err(|why| (Failure::MalformedResponse, why))
     }
 
-    /// Asks for all objects at once, and if the answer is not a conversion of all of them, for one after the other:
-    /// kube-apiserver always does, so its errors are about one object, and webhooks may know no more than one.
+    /// Converts all objects in one request. If the response does not convert all of them, converts one object per
+    /// request, as kube-apiserver always does: its errors are about one object, and a webhook may support only one
+    /// object per review.
     async fn convert_all(&self, version: &str, objects: &[Value], desired: &str) -> Result<Vec<Value>, ReadFailure> {
         match self.convert_counted(version, objects, desired).await {
             Err((failure, _)) if objects.len() > 1 && !matches!(failure, Failure::Call | Failure::TooLarge) => {}
@@ -213,7 +214,7 @@ impl Converter for ConversionWebhook {
     }
 }
 
-/// Returns true for the error of a document whose tree takes too much memory.
+/// Returns true for the error of a document whose tree would take too much memory.
 fn has_too_many_elements(why: &str) -> bool {
     why.contains(&TooManyElements { limit: MAX_TREE }.to_string())
 }
@@ -225,7 +226,7 @@ fn read_failure((failure, why): (Failure, String)) -> ReadFailure {
     }
 }
 
-/// Posts a review, and repeats it if the server asks to retry later.
+/// Posts a review, and repeats it if the server responds with `Retry-After`.
 async fn post(client: &Client, document: Bytes) -> Result<Answer, WebhookError> {
     let start = Instant::now();
     let mut attempts = 1;
@@ -249,7 +250,7 @@ fn version_of(api_version: &str) -> &str {
     api_version.rsplit('/').next().unwrap_or_default()
 }
 
-/// Returns the port, which validation keeps within 16 bits.
+/// Returns the port, which validation limits to 16 bits.
 fn service_port(service: FieldRef<ServiceReference>) -> u16 {
     service.at(ServiceReference::PORT).int().and_then(|port| u16::try_from(port).ok()).unwrap_or(443)
 }
@@ -270,7 +271,7 @@ fn kind_of(object: &Value) -> String {
 
 /// Returns the converted objects of a review, if it is the response to this request.
 fn converted_objects(mut review: Value, version: &str, uid: &str) -> Result<Vec<Value>, String> {
-    // v1beta1 checks neither of them.
+    // Neither is checked for v1beta1.
     let strict = version == "v1";
     let (expected, received) = (format!("{GROUP}/{version}, Kind={REVIEW}"), kind_of(&review));
     if strict && received != expected {
@@ -297,7 +298,7 @@ fn converted_objects(mut review: Value, version: &str, uid: &str) -> Result<Vec<
     }
 }
 
-/// Fails unless a converted object has the wanted version and the original's identity.
+/// Fails unless a converted object has the desired version and the identity of the original.
 fn check(original: &Value, converted: &Value, desired: &str, i: usize) -> Result<(), String> {
     let received = converted.str_at(&["apiVersion"]);
     if received != desired {
@@ -321,7 +322,8 @@ fn check(original: &Value, converted: &Value, desired: &str, i: usize) -> Result
     Ok(())
 }
 
-/// Gives a converted object the metadata of the original: a conversion may change only labels and annotations.
+/// Replaces the metadata of a converted object by those of the original, except for labels and annotations, which a
+/// conversion may change.
 fn restore_metadata(original: &Value, converted: &mut Value) -> Result<(), String> {
     let converted_metadata = converted.get("metadata").ok_or("missing metadata in converted object")?;
     let converted_metadata = converted_metadata

@@ -1,5 +1,5 @@
-//! The parts of stored definitions. Most of a definition are its schemas, which are only read when their resource is
-//! first asked for.
+//! Decoding of parts of stored definitions. Schemas make up most of a definition, and are read only at the first
+//! request for its resource.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use binnacle_registry::Resource;
 use binnacle_schema::{Message, Value};
 use binnacle_watchcache::Entry;
 
-/// Reads parts of definitions in the cache.
+/// Decodes parts of definitions in the watch cache.
 pub(super) struct PartialDecoder {
     resource: Arc<Resource>,
     /// All but the schemas.
@@ -40,7 +40,7 @@ impl PartialDecoder {
         self.resource.collection.part(&self.without_schemas, &entry.value(), entry.revision())
     }
 
-    /// Returns the place of the schemas of a definition.
+    /// Returns the origin from which the schemas of a definition are read.
     pub(super) fn origin(&self, entry: &Arc<Entry>) -> Arc<SchemaOrigin> {
         let Self { resource, schemas, .. } = self;
         let stored = StoredDefinition { resource: resource.clone(), schemas: schemas.clone(), entry: entry.clone() };
@@ -51,7 +51,7 @@ impl PartialDecoder {
 impl SchemaReader for StoredDefinition {
     fn schema(&self, version: usize) -> Option<Value> {
         let entry = &self.entry;
-        // An error is logged there; the definition was readable when it was served.
+        // `part` logs its errors. The definition was readable when the server started to serve it.
         let mut part = self.resource.collection.part(&self.schemas, &entry.value(), entry.revision()).ok()?;
         let version = part.at_mut(&["spec", "versions"])?.as_list_mut()?.get_mut(version)?;
         let schema = version.at_mut(&["schema", "openAPIV3Schema"]).map(std::mem::take)?;

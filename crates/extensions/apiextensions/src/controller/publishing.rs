@@ -1,5 +1,5 @@
-//! Keeps the catalog up to date with the definitions of a group. A change replaces only the resources that it concerns:
-//! all others stay the same values.
+//! Updates of the catalog for changed definitions. A change replaces only the resources of its definition; all others
+//! stay the same values.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -110,7 +110,8 @@ fn position(shown: &[Arc<ResourceDescription>], plural: &Text) -> Result<usize, 
     shown.binary_search_by(|known| known.plural.cmp(plural))
 }
 
-/// Returns a resource as discovery shows it: if it is terminating, without the verbs that it loses.
+/// Returns the description of a resource for discovery; that of a terminating resource lacks the verbs that are no
+/// longer allowed.
 fn shown(resource: &Resource, terminating: bool) -> Arc<ResourceDescription> {
     if !terminating {
         return resource.description.clone();
@@ -201,7 +202,7 @@ mod tests {
         statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or_default() * 4096
     }
 
-    /// Takes a minute without optimization, and measures the memory of the whole process: run it alone, with `cargo
+    /// Takes a minute without optimization, and measures the memory of the whole process. Run it alone, with `cargo
     /// nextest run -p binnacle-apiextensions --run-ignored only ten_thousand`.
     #[test]
     #[ignore = "takes a minute, and measures the whole process"]

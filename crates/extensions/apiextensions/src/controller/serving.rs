@@ -1,4 +1,4 @@
-//! The custom resources of definitions in the catalog.
+//! The custom resources that definitions add to the catalog.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -51,13 +51,13 @@ type ServedGroups = BTreeMap<Text, BTreeMap<Text, ServedDefinition>>;
 struct ServedDefinition {
     /// The hash of everything from which the resources are built, except for the schemas.
     fingerprint: [u8; 32],
-    /// The place of the schemas.
+    /// The origin of the schemas.
     origin: Arc<SchemaOrigin>,
     terminating: Arc<AtomicBool>,
     resources: Vec<Arc<Resource>>,
 }
 
-/// Definitions that are served, but not in the catalog yet.
+/// Definitions whose resources exist, but are not in the catalog yet.
 #[derive(Default)]
 pub(super) struct PendingDefinitions {
     /// The names of the definitions.
@@ -126,7 +126,7 @@ impl CustomResources {
         group.after.extend(swap.after);
     }
 
-    /// Puts the resources of pending definitions into the catalog.
+    /// Adds the resources of pending definitions to the catalog.
     pub(super) fn publish_pending(&self, pending: &mut PendingDefinitions, registrar: &dyn VersionRegistrar) {
         let PendingDefinitions { groups, .. } = std::mem::take(pending);
         if groups.is_empty() {
@@ -140,14 +140,15 @@ impl CustomResources {
         changes.iter().for_each(|(_, change)| retire_replaced(change));
     }
 
-    /// Reads the schemas of a served definition from another place from now on, which has the same ones.
+    /// Replaces the origin of the schemas of a served definition by another one with the same schemas.
     pub(super) fn renew(&self, group: &str, name: &str, origin: &SchemaOrigin) {
         if let Some(known) = self.served.lock().get(group).and_then(|by_name| by_name.get(name)) {
             known.origin.renew(origin);
         }
     }
 
-    /// Makes the resources of a new or changed definition; returns those before and after.
+    /// Builds the resources of a new or changed definition; returns the resources before and after the change, or
+    /// `None` if nothing changes.
     fn change(&self, served: &mut ServedGroups, definition: &Definition, terminating: bool) -> Option<Swap> {
         let fingerprint = fingerprint(definition);
         let by_name = served.entry(definition.group.clone()).or_default();
@@ -155,7 +156,7 @@ impl CustomResources {
             && known.fingerprint == fingerprint
             && has_schemas_of(definition, &known.origin)
         {
-            // The former value of the definition is not needed any more.
+            // Releases the previous value of the definition.
             known.origin.renew(&definition.origin);
             let is_same = known.terminating.swap(terminating, Ordering::Relaxed) == terminating;
             return (!is_same).then(|| Swap { before: known.resources.clone(), after: known.resources.clone() });
@@ -232,7 +233,7 @@ fn retire_replaced(change: &Change<'_>) {
     replaced.for_each(|resource| resource.collection.cache.retire());
 }
 
-/// Returns true if a definition has the schemas of `origin`, of the same versions.
+/// Returns true if the schemas of a definition equal those of `origin`, version by version.
 fn has_schemas_of(definition: &Definition, origin: &Arc<SchemaOrigin>) -> bool {
     let versions = definition.versions.iter().enumerate().filter(|(_, version)| version.schema.is_some());
     Arc::ptr_eq(&definition.origin, origin)
@@ -272,12 +273,12 @@ struct ConvertedVersions {
     is_filled: AtomicBool,
 }
 
-/// The timeout for filling an empty cache, which takes hardly any time.
+/// The timeout for filling an empty cache, which is normally instantaneous.
 const FILL_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl ConvertedVersions {
-    /// Fills the caches of all versions before there are objects to convert, as kube-apiserver does at the first
-    /// request for a definition: later a webhook that fails for a while ends no watch.
+    /// Fills the caches of all versions while there are no objects to convert yet, as kube-apiserver does at the first
+    /// request for a definition. A webhook that fails temporarily later then ends no watch.
     async fn fill_caches(&self) {
         for version in self.versions.iter().filter_map(Weak::upgrade) {
             let filled = version.collection.cache.ready(Instant::now() + FILL_TIMEOUT).await;
@@ -335,7 +336,7 @@ mod tests {
         assert_eq!(names, ["status", "scale"]);
     }
 
-    /// The types, caches and schemas of a removed definition are freed.
+    /// Removing a definition frees its types, caches and schemas.
     #[tokio::test]
     async fn frees_removed_definitions() {
         let (catalog, custom) = custom_resources();
@@ -357,7 +358,7 @@ mod tests {
         same.collection.cache.start();
         drop(same);
 
-        // While it is terminating, discovery shows fewer verbs; the resource is the same.
+        // While the definition is terminating, discovery shows fewer verbs, but the resource stays the same.
         custom.serve(&definitions[0], true, &NoRegistrar);
         let shown = catalog.snapshot().served().find("a.test", "v1", "widgets0").unwrap().unlisted;
         assert!(shown.contains(Verb::Create) && !shown.contains(Verb::Delete));
@@ -370,7 +371,7 @@ mod tests {
         assert!(known.iter().all(|resource| resource.upgrade().is_some()), "a request still works with them");
         drop(request);
         assert!(known.iter().all(|resource| resource.upgrade().is_none()));
-        // A cache that was being filled ends with its task.
+        // A cache that is being filled is freed when its task ends.
         for _ in 0..1000 {
             if custom.schemas.is_empty() {
                 return;

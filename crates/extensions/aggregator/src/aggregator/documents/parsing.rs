@@ -1,5 +1,5 @@
-//! The forms of discovery documents: the aggregated one, and the legacy one of a single version. Both are read as Go reads
-//! them: absent and null members are the same, and a member of another type spoils the document.
+//! Parsing of discovery documents: aggregated ones, and legacy ones of a single version. Both follow Go's decoder:
+//! absent and null members are equivalent, and a member of another type invalidates the document.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,8 +20,8 @@ const LIMITS: WorkLimits = WorkLimits { steps: 50_000_000, memory: 16 << 20 };
 /// The bytes that are parsed in ten nanoseconds.
 const BYTES_PER_STEP: usize = 2;
 
-/// A list whose elements are charged to the work budget: an empty one has two bytes of text, and a hundred times as many
-/// in memory.
+/// A list whose elements are charged to the work budget: an empty element has two bytes of text, but takes a hundred
+/// times as many in memory.
 struct List<T>(Vec<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
@@ -38,7 +38,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
             fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<List<T>, A::Error> {
                 let mut list = Vec::new();
                 while let Some(element) = elements.next_element()? {
-                    // It is converted to a value of the same size.
+                    // Each element is later converted to a value of the same size.
                     allocate(2 * size_of::<T>()).map_err(A::Error::custom)?;
                     list.push(element);
                 }
@@ -137,8 +137,8 @@ struct LegacyResource {
     categories: Texts,
 }
 
-/// Returns true for the media type of the aggregated form, in either version. The names of type and parameters are in any
-/// case, values are not.
+/// Returns true for the media type of aggregated documents, in either version. The media type and the names of
+/// parameters are case-insensitive, values are not.
 pub(crate) fn is_aggregated(media_type: &str) -> bool {
     let (name, parameters) = media_type.split_once(';').unwrap_or((media_type, ""));
     let mut parameter_values: HashMap<String, &str> = HashMap::new();
@@ -164,7 +164,7 @@ pub(crate) fn parse_aggregated(body: &[u8]) -> Result<Vec<DiscoveredGroup>, Stri
     within_limits(body, || aggregated(body))
 }
 
-/// Parses a document within the limits of one.
+/// Parses a document within its work limits.
 fn within_limits<T>(body: &[u8], parse: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     let parsed = limited(LIMITS, || {
         charge((body.len() / BYTES_PER_STEP) as u64).map_err(|exceeded| exceeded.to_string())?;
@@ -214,13 +214,13 @@ pub(super) fn parse_legacy(body: &[u8]) -> Result<Vec<RemoteResource>, String> {
 }
 
 fn legacy(body: &[u8]) -> Result<Vec<RemoteResource>, String> {
-    // The kind belongs to no version, so that any is right.
+    // The kind belongs to no version, so any version is accepted.
     check_kind(body, "APIResourceList", |_| true)?;
     let list: LegacyList = parse(body)?;
     let (subresources_of, top_level): (Vec<_>, Vec<_>) =
         list.resources.into_iter().flatten().partition(|entry| entry.name.as_deref().unwrap_or_default().contains('/'));
     let mut resources: Vec<RemoteResource> = top_level.into_iter().map(legacy_resource).collect();
-    // The last one of a name counts.
+    // The last resource with a name wins.
     let mut positions: HashMap<Text, usize> =
         resources.iter().enumerate().map(|(at, resource)| (resource.plural.clone(), at)).collect();
     for entry in subresources_of {
@@ -261,7 +261,7 @@ fn legacy_resource(entry: LegacyResource) -> RemoteResource {
     }
 }
 
-/// Returns a resource of which only subresources are served.
+/// Returns a resource that serves only subresources.
 fn without_own_entry(plural: &str, scope: &str) -> RemoteResource {
     RemoteResource {
         plural: plural.into(),
@@ -276,7 +276,7 @@ fn without_own_entry(plural: &str, scope: &str) -> RemoteResource {
     }
 }
 
-/// Fails unless the document is of the kind, and of a right version; what it does not say of itself is taken as right.
+/// Fails unless the document has the expected kind and an expected version. An absent kind or version is accepted.
 fn check_kind(body: &[u8], expected: &str, is_expected_version: impl Fn(&str) -> bool) -> Result<(), String> {
     let type_meta: TypeMeta = parse(body)?;
     let (kind, version) = (type_meta.kind.unwrap_or_default(), type_meta.api_version.unwrap_or_default());
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(parse_aggregated(body.as_bytes()).expect("not too large")[0].versions[0].resources.len(), 5_000);
     }
 
-    /// Subresources of many resources are found by name.
+    /// Looking up each parent by scanning the list would take quadratic time.
     #[test]
     fn parses_many_subresources_in_linear_time() {
         let entries: Vec<String> = (0..10_000).map(|n| format!("{{\"name\":\"r{n}/status\"}}")).collect();

@@ -1,4 +1,4 @@
-//! Forwarding of requests for resources that only another server of the cluster has.
+//! Forwarding of requests for resources that only a peer serves.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -18,7 +18,8 @@ use crate::identity;
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 impl Detour for Peers {
-    /// Requests that another server has forwarded are always handled here.
+    /// Returns true for requests that a peer can serve and this server cannot. Requests that a peer has forwarded are
+    /// never forwarded again.
     fn takes(&self, request: &Request) -> bool {
         self.is_missing_locally(&request.info)
             && request.headers.get(PEER_PROXIED).is_none_or(|value| value != "true")
@@ -49,7 +50,7 @@ impl Detour for Peers {
 }
 
 impl Peers {
-    /// Returns the address of one of the servers, in turn.
+    /// Returns the address of one of the servers, chosen round-robin.
     async fn address(&self, names: &[Text]) -> Option<String> {
         let mut addresses = Vec::new();
         for name in names {

@@ -1,11 +1,11 @@
-//! The metric families of requests to other servers of the cluster.
+//! The metric families of requests to peers.
 
 use binnacle_metrics::families;
 use binnacle_request::RequestInfo;
 use prometheus::IntCounterVec;
 
 families! {
-    /// Counters of requests to other servers, and of errors.
+    /// Counters of requests to peers, and of errors.
     #[derive(Clone, Debug)]
     pub struct PeerMetrics {
         rerouted: IntCounterVec = "apiserver_rerouted_request_total" by ["code", "group", "version", "resource"],
@@ -25,18 +25,18 @@ impl PeerMetrics {
         self.rerouted.with_label_values(&labels).inc();
     }
 
-    /// Counts a request to another server for its discovery documents.
+    /// Counts a request for the discovery documents of a peer.
     pub(super) fn discovery_requested(&self, code: u16) {
         self.rerouted.with_label_values(&[&code.to_string(), "", "", ""]).inc();
     }
 
-    /// Counts a server whose address is unknown.
+    /// Counts a peer whose address is unknown.
     pub(super) fn unresolved(&self, info: &RequestInfo) {
         let labels = ["endpoint_resolution", info.api_group.as_str(), &info.api_version, &info.resource];
         self.errors.with_label_values(&labels).inc();
     }
 
-    /// Counts a failed read of a server's discovery documents.
+    /// Counts a failed read of a peer's discovery documents.
     pub(super) fn sync_failed(&self, why: SyncFailure) {
         let kind = match why {
             SyncFailure::Address => "hostport_resolution",
@@ -46,7 +46,7 @@ impl PeerMetrics {
     }
 }
 
-/// The reason why another server's resources are unknown.
+/// The reason why the resources of a peer are unknown.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SyncFailure {
     Address,

@@ -1,7 +1,8 @@
-//! Group versions that all servers of a cluster share: those of definitions, and of APIServices with a service.
+//! Group versions that all servers of a cluster share: those of CustomResourceDefinitions, and of APIServices with a
+//! service.
 //!
-//! The resources of other servers are not read again when one of these group versions is removed. So they are never
-//! requested from peers, nor for a while after the removal, until all servers have noticed.
+//! The resources of peers are not read again when one of these group versions is removed. Therefore they are never
+//! requested from peers, nor for some time after their removal, until all servers have noticed it.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -21,12 +22,12 @@ use tokio::sync::Notify;
 
 use super::Peers;
 
-/// The time after its removal for which a group version is not requested from peers.
+/// The time after its removal during which a group version is not requested from peers.
 const GRACE: Duration = Duration::from_secs(300);
 
 type GroupVersion = (Text, Text);
 
-/// The group versions that are shared now, and those that were a while ago.
+/// The group versions that are shared, and those that were until recently.
 #[derive(Default)]
 pub(super) struct Shared {
     state: Mutex<State>,
@@ -55,8 +56,8 @@ impl Shared {
             || state.removed.iter().any(|(shared, since)| is_same(shared) && since.elapsed() <= GRACE)
     }
 
-    /// Drops group versions that were removed long enough ago. Returns the next time to do so, if any, and true if one
-    /// was dropped.
+    /// Drops group versions whose grace period is over. Returns the time of the next call, if any is needed, and true
+    /// if a group version was dropped.
     pub(super) fn reap(&self) -> (Option<Instant>, bool) {
         let mut state = self.state.lock();
         let before = state.removed.len();
@@ -91,12 +92,12 @@ impl Shared {
     }
 }
 
-/// Follows the definitions of custom resources.
+/// Returns the handler of CustomResourceDefinitions.
 pub(super) fn definitions(peers: &Peers) -> impl EventHandler + use<> {
     SharedVersionsHandler { peers: peers.clone(), kind: SourceKind::Definition, group_versions: of_definition }
 }
 
-/// Follows APIServices.
+/// Returns the handler of APIServices.
 pub(super) fn services(peers: &Peers) -> impl EventHandler + use<> {
     SharedVersionsHandler { peers: peers.clone(), kind: SourceKind::Service, group_versions: of_service }
 }
@@ -137,7 +138,7 @@ fn of_definition(definition: &Value) -> Vec<GroupVersion> {
     versions.map(|version| (group.clone(), version.at(DefinitionVersion::NAME).str().into())).collect()
 }
 
-/// Returns the group version of an APIService with a service; none for those that each server serves itself.
+/// Returns the group version of an APIService with a service, and none for a local APIService.
 fn of_service(service: &Value) -> Vec<GroupVersion> {
     let spec = FieldRef::<APIService>::root(service).at(APIService::SPEC).detached();
     match spec.at(APIServiceSpec::SERVICE).is_set() {
@@ -170,7 +171,7 @@ mod tests {
         assert!(shared.put(SourceKind::Service, "v1.a.test", vec![version("v1")]));
         assert_eq!(shared.reap(), (None, false));
         assert!(shared.put(SourceKind::Definition, "x", Vec::new()));
-        // The first is still defined by its APIService.
+        // The APIService still defines the first one.
         let (next, reaped) = shared.reap();
         assert!(next.is_some() && !reaped);
         assert_eq!(shared.state.lock().removed.keys().collect::<Vec<_>>(), [&version("v2")]);

@@ -1,4 +1,4 @@
-//! The resources of the other servers of the cluster, read when a server joins, leaves or restarts.
+//! The resources of the peers, read when a peer joins, leaves or restarts.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -18,7 +18,8 @@ const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDis
                       application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
 impl Peers {
-    /// Never returns. Calls `on_synced` after each round of queries to all known servers.
+    /// Keeps the resources of the peers up to date, and never returns. Calls `on_synced` after each round of queries to
+    /// all peers.
     pub(super) async fn sync_forever(&self, on_synced: impl Fn() -> bool) {
         let mut retry = RETRY;
         loop {
@@ -40,7 +41,7 @@ impl Peers {
         }
     }
 
-    /// Waits until the next round of queries, and meanwhile drops group versions that were removed long enough ago.
+    /// Waits until the next round of queries, and meanwhile drops removed group versions whose grace period is over.
     async fn wait(&self, pause: Option<Duration>) {
         let sleep = async |until: Option<tokio::time::Instant>| match until {
             Some(until) => tokio::time::sleep_until(until).await,
@@ -61,7 +62,7 @@ impl Peers {
         }
     }
 
-    /// Reads the resources of all servers; returns true if all have responded.
+    /// Reads the resources of all peers; returns true if all have responded.
     async fn read_all(&self) -> bool {
         let names: Vec<Text> = self.0.leases.lock().keys().cloned().collect();
         let mut is_complete = true;
@@ -80,7 +81,7 @@ impl Peers {
         is_complete
     }
 
-    /// Reads the resources of a server; returns true if its documents are complete.
+    /// Reads the resources of a peer; returns true if its documents are complete.
     async fn read(&self, name: &str) -> (PeerResources, bool) {
         let address = match self.0.addresses.address_of(name).await {
             Ok(address) => address,

@@ -1,5 +1,5 @@
-//! The authorities of other servers of the cluster: `--peer-ca-file`, which is read again when it changes, since
-//! authorities are rotated while servers run.
+//! The authorities of the peers: `--peer-ca-file`, which is reloaded when it changes, since authorities are rotated
+//! while servers run.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use rustls::client::ResolvesClientCert;
 
 use crate::remote::{Connections, verification_by};
 
-/// The name in the certificates of servers: the one that all of the cluster share.
+/// The name in the certificates of the peers, which all servers of the cluster share.
 const SERVER_NAME: &str = "kubernetes.default.svc";
 /// The minimum time between two checks of the file.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Connections to other servers, which are replaced when the authorities change.
+/// Connections to the peers, which are replaced when the authorities change.
 pub(super) struct Trust {
     path: PathBuf,
     identity: Option<Arc<dyn ResolvesClientCert>>,
@@ -39,7 +39,7 @@ impl Trust {
         Ok(Self { path, identity, way, current })
     }
 
-    /// Returns connections with the authorities in the file, or with the last ones while it cannot be read.
+    /// Returns connections that trust the authorities in the file, or the last ones while the file cannot be read.
     pub(super) fn connections(&self, now: Instant) -> Arc<Connections> {
         let mut current = self.current.lock();
         if now.duration_since(current.checked_at) >= CHECK_INTERVAL {

@@ -26,7 +26,7 @@ families! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     Call,
-    /// The answer takes more memory than the server uses for one.
+    /// The response would take more memory than the server uses for one response.
     TooLarge,
     MalformedResponse,
     PartialResponse,

@@ -6,7 +6,7 @@ use binnacle_schema::{Value, json};
 /// The maximum length of an object in an error.
 const MAX_SHOWN: usize = 16 << 10;
 
-/// Checks the types of the members of a review that are used. `null` counts as an absent member.
+/// Checks the types of those members of a review that the server uses. `null` counts as an absent member.
 pub(super) fn check_types(review: &Value, version: &str) -> Result<(), String> {
     for (member, what) in [("request", "ConversionRequest"), ("response", "ConversionResponse")] {
         let is_object = |value: &Value| matches!(value, Value::Object(_));
@@ -41,7 +41,7 @@ fn expect(of: &Value, member: &str, fits: impl Fn(&Value) -> bool, field: &str, 
 pub(super) fn check_object(object: &Value) -> Result<(), String> {
     match object {
         Value::Object(_) if object.str_at(&["kind"]).is_empty() => {
-            // The rest of a long text says nothing more.
+            // The beginning of a long object suffices.
             let text = json::to_string(object);
             Err(format!("Object 'Kind' is missing in '{}'", bounded_text(&text, MAX_SHOWN)))
         }

@@ -18,7 +18,7 @@ use binnacle_validation::ip::Legacy;
 use binnacle_validation::names::inclusive_range_error;
 use binnacle_validation::{checks, ip};
 
-use super::{reported, update};
+use super::{claim_statuses, update};
 use crate::Features;
 use crate::pod_spec::validation::PodValidationOptions;
 use crate::pod_spec::validation::containers::restarts_all_containers;
