@@ -1,7 +1,7 @@
 use binnacle_schema::canonical::canonicalize;
 use binnacle_schema::{Limits, Message, Ty, Value, decode, json};
 
-use super::{CONVERSIONS, conversion, removed};
+use super::{CONVERSIONS, conversion, removed_versions};
 use crate::tables;
 
 /// Decodes an object as a client sends it.
