@@ -125,8 +125,8 @@ fn envelope<'v>(kind: &StoredKind<'_>, stored: &'v [u8]) -> Result<Cow<'v, [u8]>
         }
         None => return Err("empty data".to_owned()),
     };
-    let with_type_meta = json::type_meta(&text, &LIMITS).map_err(|error| error.to_string())?;
-    let found = kind_of(&with_type_meta.api_version, &with_type_meta.kind)?;
+    let type_meta = json::type_meta(&text, &LIMITS).map_err(|error| error.to_string())?;
+    let found = kind_of(&type_meta.api_version, &type_meta.kind)?;
     let message = registered_message(kind, &found)?;
     let object = decode::json(&text, message, &LIMITS).map_err(|error| error.to_string())?.value;
     rewritten(kind, &found, message, object).map(Cow::Owned)
@@ -167,10 +167,8 @@ fn rewritten(
 }
 
 fn registered_message<'a>(kind: &StoredKind<'a>, found: &GroupVersionKind) -> Result<&'a Message, String> {
-    let registered_message =
-        kind.kinds.kind(&found.group, &found.version, &found.kind).filter(|_| found.kind == kind.kind);
-    registered_message
-        .ok_or_else(|| format!("it is a {} of {}, which is not known here", found.kind, found.api_version()))
+    let message = kind.kinds.kind(&found.group, &found.version, &found.kind).filter(|_| found.kind == kind.kind);
+    message.ok_or_else(|| format!("it is a {} of {}, which is not known here", found.kind, found.api_version()))
 }
 
 fn with_type_meta(kind: &StoredKind<'_>, object: &Value) -> Value {
