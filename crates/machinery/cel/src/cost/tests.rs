@@ -132,7 +132,7 @@ fn estimates_use_declared_sizes() {
     for (expression, min, max) in [
         ("self.text == 'abc'", 3, 3),
         ("self.text.startsWith('abc')", 3, 3),
-        // The text and the list, then a round of the loop with a comparison for each of ten elements.
+        // The string and the list, then an iteration with a comparison for each of ten elements.
         ("self.list.all(x, x == 'a')", 3, 53),
         ("has(self.text)", 1, 1),
         ("self.text + self.text == ''", 4, 24),

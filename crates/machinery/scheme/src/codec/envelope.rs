@@ -101,7 +101,7 @@ impl Codec for Envelope {
     }
 }
 
-/// Returns the envelope in the storage version; nothing is copied if the stored bytes are already in that form.
+/// Returns the envelope in the storage version; stored bytes that are already in that form are not copied.
 fn envelope<'v>(kind: &StoredKind<'_>, stored: &'v [u8]) -> Result<Cow<'v, [u8]>, String> {
     if stored.starts_with(proto::MAGIC) {
         let envelope = proto::unwrap(stored).map_err(|error| error.to_string())?;
@@ -132,7 +132,7 @@ fn envelope<'v>(kind: &StoredKind<'_>, stored: &'v [u8]) -> Result<Cow<'v, [u8]>
     rewritten(kind, &found, message, object).map(Cow::Owned)
 }
 
-/// Returns the envelope with the defaults that the stored object lacks; `None` if it lacks none.
+/// Returns the envelope with the defaults that the stored object lacks; `None` if it is complete.
 fn completed(kind: &StoredKind<'_>, raw: &[u8]) -> Result<Option<Vec<u8>>, String> {
     if !kind.strategy.completes_stored() {
         return Ok(None);
@@ -153,7 +153,7 @@ fn rewritten(
     message: &Message,
     mut object: Value,
 ) -> Result<Vec<u8>, String> {
-    // Whoever wrote this may not have known all of them.
+    // The writer may have been an older version without some of them.
     defaults::apply_constants(&mut object, message);
     kind.strategy.set_defaults(&found.version, &mut object);
     if (found.group.as_str(), found.version.as_str()) != (kind.group, kind.version) {
