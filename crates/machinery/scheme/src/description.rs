@@ -35,8 +35,8 @@ pub struct VersionDescription {
     pub resources: Vec<Arc<ResourceDescription>>,
 }
 
-/// One resource in one version, as clients see it: what discovery, routing and warnings need. It has a [`Storage`], if its
-/// objects are stored; a [`ResourceType`](crate::ResourceType) adds how they are read and written.
+/// One resource in one version, as clients see it: the data for discovery, routing and warnings. It has a [`Storage`]
+/// if its objects are stored; a [`ResourceType`](crate::ResourceType) adds how they are read and written.
 #[derive(Clone, Debug)]
 pub struct ResourceDescription {
     pub group: Text,

@@ -26,7 +26,7 @@ pub struct ResourceType {
 }
 
 /// The part of [`ResourceType`] that all versions of a resource share: a [`Storage`] with the schema, the rules and the
-/// columns of the stored objects. A [`StoredKind`](crate::StoredKind) is the part of it that codecs need; the registry's
+/// columns of the stored objects. A [`StoredKind`](crate::StoredKind) is the part that codecs need; the registry's
 /// `Collection` has the objects themselves.
 pub struct StoredType {
     pub storage: Storage,

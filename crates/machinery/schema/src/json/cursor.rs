@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use crate::limits::{Budget, TooManyElements};
 
-/// The error of a text that is not JSON, nests too deep or has too many elements; [`super::read_error`] finds the details.
+/// The error of a text that is not JSON, nests too deep or has too many elements; [`super::read_error`] returns the
+/// details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 

@@ -78,7 +78,7 @@ pub fn parse_with_any_number(bytes: &[u8], limits: &Limits) -> Result<WithAnyNum
     Ok(WithAnyNumber { value, findings, beyond, rewrites_numbers })
 }
 
-/// Reads a document like [`parse`], for a message that quotes it: numbers that would be written with another text become
+/// Reads a document like [`parse`], for a message that quotes it: numbers whose text would change become
 /// [`Value::Raw`].
 pub fn parse_as_sent(bytes: &[u8], limits: &Limits) -> Result<Value, JsonError> {
     let mut report = Report { numbers: Numbers::AsSent, ..Report::new(None) };
