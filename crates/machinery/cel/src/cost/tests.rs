@@ -1,4 +1,4 @@
-//! The numbers are those of kube-apiserver's own tests, which do not fold constants.
+//! The expected costs come from kube-apiserver's tests, which do not fold constants.
 
 use crate::library::authz::{Authorizer, Check, Decision, authorizer_type, authorizer_value};
 use crate::plan::Program;

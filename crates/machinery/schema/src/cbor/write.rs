@@ -280,7 +280,7 @@ mod tests {
         }
     }
 
-    /// Shorter names come first, and those of one length in the order of their bytes.
+    /// Shorter names come first; names of the same length are sorted by their bytes.
     #[test]
     fn sorts_keys_deterministically() {
         let mut out = Vec::new();

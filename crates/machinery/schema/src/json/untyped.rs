@@ -163,7 +163,7 @@ pub fn is_type_meta_in_other_case(name: &str) -> bool {
 }
 
 /// Returns the version and kind of a tree as Go's decoder finds them in its JSON, whose members are sorted by name; the
-/// last of several counts, but for `null`. The error is that of [`type_meta`].
+/// last of several wins, except `null`. The error is that of [`type_meta`].
 pub fn tree_type_meta(tree: &Value) -> Result<TypeMeta, String> {
     let mut meta = TypeMeta::default();
     let members = match tree {

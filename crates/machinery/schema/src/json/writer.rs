@@ -146,7 +146,7 @@ pub fn unpack(value: &mut Value) {
     }
 }
 
-/// Returns the integer whose JSON text is that of the number; `None` for a number whose text is no 64-bit integer.
+/// Returns the integer with the same JSON text as the number; `None` if that text is not a 64-bit integer.
 pub(crate) fn integer_of(n: f64) -> Option<i64> {
     let is_integer = n.fract() == 0.0 && n.abs() < 1e19;
     is_integer.then(|| n.to_string().parse().ok()).flatten()
