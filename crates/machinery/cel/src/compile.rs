@@ -17,7 +17,7 @@ impl Environment {
     /// Parses and type-checks an expression.
     ///
     /// # Errors
-    /// All errors of the expression, in kube-apiserver's words.
+    /// All errors of the expression, with kube-apiserver's messages.
     pub fn compile(&self, expression: &str) -> Result<Ast, CompileErrors> {
         let source = Source::new(expression);
         let mut issues = Issues::default();

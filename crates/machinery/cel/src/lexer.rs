@@ -2,7 +2,7 @@
 
 use crate::source::{Issues, Source};
 
-/// The numbers are those of kube-apiserver's grammar, which is also the order of expected tokens in messages.
+/// The numbers are the token types of kube-apiserver's grammar, which is also the order of expected tokens in messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum TokenKind {

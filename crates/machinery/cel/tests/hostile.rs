@@ -12,10 +12,10 @@ fn environment() -> Environment {
         .with_bind()
 }
 
-/// The limits of a tenth of a request, so that unoptimized builds end soon.
+/// A tenth of the limits of a request, so that unoptimized builds finish quickly.
 const LIMITS: WorkLimits = WorkLimits { steps: 30_000_000, memory: 96 << 20 };
 
-/// Compiles and evaluates an expression within a budget; only its end matters, not the result.
+/// Compiles and evaluates an expression within a budget. Only termination matters, not the result.
 fn run(expression: &str) -> Option<String> {
     let budget = WorkBudget::new(LIMITS);
     let outcome = budget.enter(|| run_in_budget(expression));

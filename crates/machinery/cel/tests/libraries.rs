@@ -270,7 +270,7 @@ fn libraries_depend_on_the_version() {
     }
 }
 
-/// The names of types that kube-apiserver shows are those of Go.
+/// kube-apiserver's errors contain Go type names.
 #[test]
 fn errors_contain_go_type_names() {
     for (value, want) in [

@@ -14,7 +14,7 @@ fn environment() -> Environment {
     Environment::new(Version::STORED).with_variable("self", Type::Dyn).with_bind()
 }
 
-/// Evaluates an expression with a value of `self`. Returns its value as text, or its error, and the budget.
+/// Evaluates an expression with a value for `self`. Returns the result or error as text, and the budget.
 fn run(expression: &str, object: &Value) -> (String, WorkBudget) {
     let env = environment();
     let budget = WorkBudget::new(FEW);
@@ -36,7 +36,7 @@ fn values_with_shared_parts_stay_within_the_budget() {
     let shared = shared();
     let mut wrong = Vec::new();
     for (expression, want) in [
-        // The cost of the function is that of walking the value.
+        // The cost of the function is the cost of walking the value.
         (format!("{shared}.indexOf([]) == -1"), COST),
         (format!("{shared}.lastIndexOf([]) == -1"), COST),
         (format!("dyn({shared}).isSorted()"), COST),
@@ -87,7 +87,7 @@ fn truncates_messages_about_values_with_shared_parts() {
     }
 }
 
-/// Rules whose cost is small and whose work is not, each with a value of `self` of some kilobytes.
+/// Rules with a low cost but much work, each with a `self` of a few kilobytes.
 #[test]
 fn cheap_expressions_with_expensive_work_are_aborted() {
     let text = "a".repeat(100_000);
@@ -100,7 +100,7 @@ fn cheap_expressions_with_expensive_work_are_aborted() {
         "lists.range(100000).all(x, !(self.text in {'a': 1}))",
         "lists.range(100000).all(x, !(self.text in ['a', 'b']))",
         "lists.range(100000).exists(x, {'a': 1}[self.text] == x)",
-        // Parsed by each function.
+        // Each function parses its argument.
         "cel.bind(u, url('http://a/' + self.text), lists.range(100000).all(x, u.getHost() == 'a'))",
         // Sizes and prefixes.
         "lists.range(100000).all(x, self.text.size() > 0)",
@@ -120,7 +120,7 @@ fn charges_patterns_by_compiled_size() {
         Value::List((0..count).map(|n| Value::from(text.replace('N', &n.to_string()))).collect::<Vec<_>>())
     };
     let rule = "self.all(x, !'a'.matches(x))";
-    // Each is a new one, of some thirty instructions.
+    // Each pattern is distinct, with about thirty instructions.
     let (outcome, budget) = run(rule, &patterns(4_000, r"\pL{30}N"));
     assert_eq!(outcome, "true");
     assert!(budget.steps() < 3_000_000, "{}", budget.steps());
@@ -129,7 +129,7 @@ fn charges_patterns_by_compiled_size() {
     assert!([LIMIT, MEMORY].contains(&outcome.as_str()), "{outcome}");
     let (outcome, _) = run("self.all(x, 'a'.find(x) == '')", &patterns(12_000, r"\pL{999}N"));
     assert!([LIMIT, MEMORY].contains(&outcome.as_str()), "{outcome}");
-    // A pattern that was compiled lately costs little.
+    // A recently compiled pattern costs little.
     let (outcome, budget) = run(rule, &Value::List(vec![Value::from(r"\pL{999}"); 12_000]));
     assert_eq!(outcome, "true");
     assert!(budget.memory() < 1 << 20, "{}", budget.memory());
@@ -146,7 +146,7 @@ fn compiles_literal_patterns_once() {
     assert!([LIMIT, MEMORY].iter().any(|limit| outcome.contains(limit)), "{outcome}");
 }
 
-/// Values that no stack could drop.
+/// Values that are nested too deeply to be dropped.
 #[test]
 fn limits_the_nesting_of_values() {
     let nested = format!("{}dyn(x){}", "[".repeat(20), "]".repeat(20));
@@ -159,12 +159,12 @@ fn limits_the_nesting_of_values() {
         let expression = format!("{start}{}.size()", format!(".map(x, {step})").repeat(times));
         assert_eq!(run(&expression, &Value::Null).0, want, "{step}");
     }
-    // Sums of long lists refer to their parts, but not without end.
+    // Concatenated lists refer to their parts, up to a limit.
     let sums = format!(".map(x, x{})", " + [1]".repeat(90)).repeat(10);
     assert_eq!(run(&format!("[lists.range(65)]{sums}[0].size()"), &Value::Null).0, "965");
 }
 
-/// What real rules do costs a small part of the limits.
+/// Real rules need a small fraction of the limits.
 #[test]
 fn ordinary_rules_cost_little() {
     let names: Vec<Value> = (0..1000).map(|n| value!({"name": (format!("name-{n}")), "port": n})).collect();

@@ -2,7 +2,7 @@
 
 use binnacle_meta::FieldPath;
 
-/// A path as a linked list of steps, each of which refers to the previous one. Extending it costs nothing; most paths
+/// A path as a linked list of steps, each with a reference to the previous one. Extending it costs nothing; most paths
 /// are never reported.
 #[derive(Clone, Copy, Debug)]
 pub enum Path<'p> {

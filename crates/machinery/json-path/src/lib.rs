@@ -1,4 +1,4 @@
-//! JSONPath with the syntax and errors of Go's `jsonpath` package: names, slices, unions, wildcards, recursive descents,
+//! JSONPath with the syntax and errors of Go's `jsonpath` package: names, slices, unions, wildcards, recursive descents
 //! and filters with comparisons.
 
 mod parser;

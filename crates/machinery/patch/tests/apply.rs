@@ -74,7 +74,7 @@ impl World {
         self.live.as_ref().unwrap().at(&path).map(json::to_string).unwrap_or_default()
     }
 
-    /// `manager/subresource operation fields`, one a line, in order.
+    /// `manager/subresource operation fields`, one per line, in order.
     fn owners(&self) -> Vec<String> {
         let entries = self.live.as_ref().unwrap().list_at(&["metadata", "managedFields"]);
         let show = |entry: &Value| {
@@ -450,7 +450,7 @@ fn owns_values_that_became_atomic_as_a_whole() {
         )
     };
     world.apply("one", &with("a"));
-    // As a server with the former schema would have tracked it.
+    // As tracked by a server with the previous schema.
     let granular = r#"{"f:spec":{"f:selector":{"f:matchLabels":{"f:app":{}}}}}"#;
     let live = world.live.as_mut().unwrap();
     let list = live.at_mut(&["metadata", "managedFields"]).and_then(Value::as_list_mut).unwrap();
@@ -461,7 +461,7 @@ fn owns_values_that_became_atomic_as_a_whole() {
     assert_eq!(world.owners(), [r#"three Update {"f:spec":{"f:selector":{}}}"#]);
 }
 
-/// The raw text of a free-form part stays while nothing changes, and is replaced by a tree at the first change.
+/// The raw text of a free-form part is kept while nothing changes, and is replaced by a tree on the first change.
 #[test]
 fn whitespace_of_raw_json_has_no_owner() {
     let mut world = World::of("apps", "v1", "ControllerRevision");

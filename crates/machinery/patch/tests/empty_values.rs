@@ -83,7 +83,7 @@ fn held(object: Value) -> Value {
     object
 }
 
-/// Sends one request and returns the answer.
+/// Sends one request and returns the response.
 fn send(live: &mut Option<Value>, request: &str) -> String {
     let mut words = request.splitn(3, ' ');
     let (verb, manager, body) = (words.next().unwrap(), words.next().unwrap(), tree(words.next().unwrap()));

@@ -1,4 +1,4 @@
-//! Strategic merge patch against its definition, on random objects and patches of built-in kinds.
+//! Strategic merge patch compared with its specification, on random objects and patches of built-in kinds.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -15,7 +15,7 @@ impl Random {
         (self.0 >> 33) % n
     }
 
-    /// Makes random members, fewer at greater depth. With `nulls`, as for a patch, some of them are null.
+    /// Generates random members, fewer at greater depth. With `nulls`, as for a patch, some of them are null.
     fn object(&mut self, message: &Message, depth: u64, nulls: bool) -> Object {
         let mut object = Object::new();
         for field in message.fields.iter() {
@@ -62,7 +62,7 @@ impl Random {
         })
     }
 
-    /// Makes random elements of one type, with distinct keys if they are merged.
+    /// Generates random elements of one type, with distinct keys if they are merged.
     fn list(&mut self, element: &Ty, field: Option<&Field>, depth: u64, nulls: bool) -> Vec<Value> {
         let key = field.filter(|field| field.patch.merge).map(|field| field.patch.merge_key.as_str());
         let mut items: Vec<Value> = Vec::new();
@@ -81,8 +81,8 @@ impl Random {
     }
 }
 
-/// The definition: maps are merged, `null` removes, lists with that strategy are merged by key or as sets, other values
-/// replace.
+/// The specification: maps are merged, `null` removes, lists with that strategy are merged by key or as sets, other
+/// values replace.
 fn definition(live: &Object, patch: &Object, message: Option<&Message>) -> Object {
     let mut merged = live.clone();
     for (name, change) in patch.iter() {
@@ -126,8 +126,8 @@ fn merged_list(live: &[Value], patch: &[Value], element: &Ty, key: &str) -> Vec<
     merged
 }
 
-/// Removes nulls, which no typed object has, and sorts merged lists by their elements' text, since the definition does
-/// not state their order.
+/// Removes nulls, which typed objects do not have, and sorts merged lists by the text of their elements, because the
+/// specification does not define their order.
 fn comparable(value: &mut Value, message: Option<&Message>) {
     let Value::Object(object) = value else { return };
     object.retain(|_, member| !member.is_null());

@@ -68,7 +68,7 @@ fn apply(kind: &OneVersion, live: Option<&Value>, manager: &str, members: &str) 
     applied.map(|applied| applied.object).map_err(|error| error.to_string())
 }
 
-/// Returns the members besides the metadata, and the fields of each manager.
+/// Returns the members except the metadata, and the fields of each manager.
 fn shown(object: &Value) -> String {
     let members = object.as_object().unwrap().iter();
     let members = members.filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"));
@@ -109,7 +109,7 @@ fn applies_untyped_values() {
         &[
             ("one", r#","any":{"a":"1"}"#, r#"any={"a":"1"} one: {"f:any":{"f:a":{}}}"#),
             ("two", r#","any":{"z":1}"#, r#"any={"a":"1","z":1} one: {"f:any":{"f:a":{}}} two: {"f:any":{"f:z":{}}}"#),
-            // A scalar in place of the members changes no field of theirs, and takes them.
+            // A scalar that replaces the members does not change their fields, but takes ownership of them.
             ("two", r#","any":5"#, r#"any=5 two: {"f:any":{}}"#),
         ],
         &[(
@@ -152,13 +152,13 @@ fn deduces_metadata_of_resources_without_schema() {
     assert_eq!(apply(&kind, Some(&live), "two", &finalizers("x/b")).unwrap_err(), conflict);
 }
 
-/// kube-apiserver does not adapt the fields of free-form objects that became atomic.
+/// kube-apiserver does not reconcile the field sets of free-form objects that became atomic.
 #[test]
 fn keeps_field_sets_of_free_form_objects_that_became_atomic() {
     let live = apply(&kind(false), None, "one", r#","free":{"a":{"b":1}}"#).unwrap();
     let owned = |entries: &str| format!(r#"free={{"a":{{"b":1}}}} {entries}"#);
     assert_eq!(shown(&live), owned(r#"one: {"f:free":{"f:a":{".":{},"f:b":{}}}}"#));
     let live = apply(&kind(true), Some(&live), "two", r#","free":{"a":{"b":1}}"#).unwrap();
-    // The second one has changed nothing, so its entry has no time, and comes first.
+    // The second manager has changed nothing, so its entry has no timestamp and comes first.
     assert_eq!(shown(&live), owned(r#"two: {"f:free":{}} one: {"f:free":{"f:a":{".":{},"f:b":{}}}}"#));
 }

@@ -1,4 +1,4 @@
-//! The canonical form of edited trees: the form in which Go's typed structs encode.
+//! The canonical form of objects: the form in which Go's typed structs encode.
 
 use binnacle_meta::Text;
 
@@ -24,8 +24,8 @@ pub fn is_canonical(value: &Value, message: &Message) -> bool {
     written(value) == written(&canonical)
 }
 
-/// Sets a field of a canonical object, which stays canonical. The value must be canonical, and not one that is left
-/// out; names that are not in the schema change nothing.
+/// Sets a field of a canonical object, which stays canonical. The value must be canonical, and not one that encoding
+/// omits. Names that are not in the schema are ignored.
 pub fn set(object: &mut Object, message: &Message, name: &str, value: impl Into<Value>) {
     let Some((index, field)) = message.field(name, 0) else { return };
     if let Some(member) = object.get_mut(name) {

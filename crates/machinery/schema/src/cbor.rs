@@ -1,8 +1,8 @@
 //! CBOR (RFC 8949) as kube-apiserver reads and writes it: an alternative encoding of JSON values. Texts are byte
 //! strings, because Go does not check that its strings are UTF-8; tags 21 to 23 name the text encoding of bytes.
 //!
-//! The form and depth of a whole document are checked before it is decoded. The error messages are those of Go's
-//! library, which no crate has; a tree of another crate's items would double the memory of each document.
+//! The well-formedness and depth of a document are checked before it is decoded. No other crate has the error messages
+//! of Go's library, and an intermediate tree would double the memory of each document.
 
 mod diagnose;
 mod item;
@@ -26,7 +26,7 @@ pub enum CborError {
     /// The bytes are not CBOR, or hold a value that JSON does not have.
     #[error("{0}")]
     Document(String),
-    /// An item of another type than the expected one.
+    /// An item of an unexpected type.
     #[error("{0}")]
     Mismatch(Mismatch),
     #[error("limit is {limit}")]
@@ -55,7 +55,7 @@ impl CborError {
         Self::Mismatch(Mismatch { found: found.name(), target: target.into(), field: None, why: why.into() })
     }
 
-    /// Adds the field of a struct that holds the item, in place of an inner one.
+    /// Sets the struct field that contains the item, replacing an inner one.
     pub(crate) fn in_field(mut self, name: impl FnOnce() -> String) -> Self {
         if let Self::Mismatch(mismatch) = &mut self {
             mismatch.field = Some(name());

@@ -2,7 +2,7 @@
 //!
 //! As in `sigs.k8s.io/json` there are three kinds of problems. Malformed documents and values that a type's own decoder
 //! rejects (a quantity, a time) end decoding; the first member with the wrong JSON type is the error after the whole
-//! document was read; unknown and repeated members are findings, which the caller judges.
+//! document was read; unknown and duplicate members are findings, which the caller evaluates.
 
 mod base64;
 mod build;
@@ -32,7 +32,8 @@ use crate::{Limits, Message, TooManyElements, Value};
 pub struct Decoded {
     pub value: Value,
     pub findings: Findings,
-    /// The empty lists and maps of the document that the value omits, though validation can tell them from absent ones.
+    /// The explicitly empty lists and maps of the document that the value omits. Validation can distinguish them from
+    /// absent ones.
     pub empty_fields: EmptyFields,
 }
 

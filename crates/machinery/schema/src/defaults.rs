@@ -52,11 +52,11 @@ fn default_value(value: &mut Value, ty: &Ty) {
 }
 
 fn constant(field: &Field) -> Option<Value> {
-    // The zero value is present already, unless the field is a pointer.
+    // The zero value is already present, unless the field is a pointer.
     if field.zero_default && field.presence == Presence::Optional {
         return Some(zero_value(&field.ty));
     }
-    // Tables are checked when they are made; a text that is not JSON sets no default.
+    // The import validates the tables; a text that is not JSON would set no default.
     json::parse(field.default.as_ref()?.as_bytes(), &Limits::default()).ok()
 }
 

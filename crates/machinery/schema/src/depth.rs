@@ -1,4 +1,4 @@
-//! How deeply values are nested.
+//! The nesting depth of values.
 
 use binnacle_work::pace;
 

@@ -28,7 +28,7 @@ pub enum Finding {
     DuplicateField(String),
     /// The YAML decoder's error for all repeated keys of a document.
     Yaml(String),
-    /// An entry of a CBOR map that the schema has no field for, by its number among the others.
+    /// An entry of a CBOR map without a field in the schema, by its index in the map.
     UnknownEntry(usize),
 }
 

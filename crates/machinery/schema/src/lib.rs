@@ -1,4 +1,4 @@
-//! A kind is data (`types`), an object is a [`Value`] tree; everything that kinds have in common is derived from these:
+//! Schemas of kinds as data (`types`), objects as [`Value`] trees, and everything derived from these for all kinds:
 //! decoding, encoding, defaults, equality.
 //!
 //! This crate is independent of particular kinds, of storage and of HTTP.

@@ -10,7 +10,7 @@ use crate::{Message, Value};
 pub struct Limits {
     /// The maximum size of a document.
     pub max_bytes: usize,
-    /// The maximum nesting of lists and objects. kube-apiserver allows 10,000; here trees are walked by recursion, so
+    /// The maximum nesting of lists and objects. kube-apiserver allows 10,000; here trees are traversed recursively, so
     /// the limit must suit every stack.
     pub max_depth: usize,
     /// The maximum number of YAML nodes of a document, aliases expanded.
@@ -22,8 +22,8 @@ pub struct Limits {
 impl Limits {
     /// The maximum size of a request body, as in kube-apiserver.
     pub const MAX_BODY: usize = 3 * 1024 * 1024;
-    /// The maximum memory of a request body's tree. A body of 3 MiB can have a million empty structs, each of which
-    /// grows to half a kilobyte with its defaults; an object that fits the store needs far less.
+    /// The maximum memory of a request body's tree. A body of 3 MiB can have a million empty structs, which grow to
+    /// half a kilobyte each with defaults. An object that fits the store needs far less.
     pub const MAX_MEMORY: usize = 64 * 1024 * 1024;
 }
 
@@ -40,13 +40,13 @@ pub struct TooManyElements {
     pub limit: usize,
 }
 
-/// The remaining memory for a tree that is being built. Texts do not count: the document has them as well. What is used
-/// counts for the request, too.
+/// The remaining memory for a tree that is being built. Strings do not count, because the document contains them as
+/// well. The used memory is also charged to the request.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     limit: usize,
     remaining: usize,
-    /// The bytes that the work budget of the request does not know of yet.
+    /// The bytes that are not yet charged to the work budget of the request.
     uncharged: usize,
     exhausted: bool,
 }
@@ -54,11 +54,11 @@ pub(crate) struct Budget {
 /// The bytes that are charged at once.
 const PORTION: usize = 4 << 10;
 
-/// The cost of an element of a list, which doubles its room as it grows.
+/// The cost of an element of a list, which doubles its capacity as it grows.
 const ELEMENT: usize = 2 * size_of::<Value>();
-/// The cost of the first member of a map or an object without schema, which makes room for four.
+/// The cost of the first member of a map or an object without schema, which allocates capacity for four.
 const FIRST_MEMBERS: usize = 4 * size_of::<(Text, Value)>();
-/// The cost of a further member after these: the room doubles as the map grows, and has its share of an index.
+/// The cost of each further member: the capacity doubles as the map grows, and the member has an index entry.
 const FURTHER_MEMBER: usize = 2 * size_of::<(Text, Value)>() + 32;
 /// The cost of a map besides its members.
 const OBJECT: usize = 32;
@@ -75,8 +75,8 @@ impl Budget {
         Self { limit: limits.max_memory, remaining: limits.max_memory, uncharged: 0, exhausted: false }
     }
 
-    /// Returns an unlimited budget, for texts that were limited when they were received. It charges nothing: such texts
-    /// are also read while locks are held.
+    /// Returns an unlimited budget, for texts that were limited on receipt. It charges nothing, because such texts are
+    /// also read while locks are held.
     pub(crate) fn unlimited() -> Self {
         Self { limit: usize::MAX, remaining: usize::MAX, uncharged: 0, exhausted: false }
     }
@@ -141,7 +141,7 @@ impl Budget {
 
     fn charge(&mut self) -> Result<(), TooManyElements> {
         let bytes = std::mem::take(&mut self.uncharged);
-        // The request ends with the limit that its work budget names.
+        // The request fails with the limit of its work budget.
         charge_bytes(bytes).and_then(|()| allocate(bytes)).map_err(|_| self.exhaust())
     }
 }

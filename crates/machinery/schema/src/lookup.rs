@@ -2,7 +2,7 @@
 
 use crate::{Field, Presence, Ty, limits, nil};
 
-/// The tables for finding and completing fields, built from a message at first use.
+/// The tables for finding and completing fields, built from a message on first use.
 #[derive(Debug)]
 pub(crate) struct Lookup {
     /// A digest of each field's name, in field order.
@@ -11,7 +11,7 @@ pub(crate) struct Lookup {
     pub(crate) always: Box<[u32]>,
     /// The fields that [`crate::nil`] examines, by ascending index.
     pub(crate) nils: Box<[u32]>,
-    /// The memory that a decoded struct is counted with.
+    /// The memory that is charged for a decoded struct.
     pub(crate) cost: usize,
 }
 
@@ -43,7 +43,7 @@ impl Lookup {
     }
 }
 
-/// Returns true for the types that only schemas of definitions have.
+/// Returns true for types that only occur in schemas of definitions.
 fn is_schema(ty: &Ty) -> bool {
     matches!(ty, Ty::SchemaOrBool(_) | Ty::SchemaOrArray(_) | Ty::SchemaOrStrings(_))
 }

@@ -1,11 +1,11 @@
-//! Empty lists and maps, which protobuf cannot tell from absent ones.
+//! Empty lists and maps, which protobuf cannot distinguish from absent ones.
 
 use binnacle_meta::Text;
 
 use crate::{Field, Message, Presence, Ty, Value};
 
 /// Changes a canonical object as a round trip through protobuf storage does: empty lists and maps that are written as
-/// `null` when nil become `null`. Examines only fields that can have these.
+/// `null` when nil become `null`. Only visits fields that can contain these.
 pub fn nil_empty(value: &mut Value, message: &Message) {
     let Some(members) = value.as_object_mut() else { return };
     for index in &message.lookup().nils {
@@ -31,7 +31,7 @@ fn nil_empty_in(value: &mut Value, ty: &Ty) {
         items.iter_mut().for_each(|item| nil_empty_in(item, element));
     } else if let (Some(inner), Value::Object(map)) = (ty.map_value(), value) {
         for (_, member) in map.iter_mut() {
-            // An entry without bytes is read back as an empty one.
+            // An entry without bytes is decoded as an empty one.
             if matches!(inner, Ty::Bytes) && member.is_null() {
                 *member = Value::Str(Text::new_static(""));
             }

@@ -1,5 +1,5 @@
-//! The schema of a kind as data: messages, their fields in the order of the API's Go structs, and all that the API
-//! declares for a field.
+//! The schema of a kind as data: messages, their fields in the order of the API's Go structs, and everything that the
+//! API declares for a field.
 //!
 //! Built-in messages are statics that the build of the `kinds` crate generates from field tables; messages of custom
 //! resources are built at run time from the same types.
@@ -33,13 +33,13 @@ pub struct Message {
     pub unions: Cow<'static, [Union]>,
     /// Go's types of fields whose [`Ty`] does not determine them, by JSON name, for the errors of Go's decoder.
     pub(crate) go_types: &'static [(&'static str, &'static str)],
-    /// The fields prepared for protobuf, at first use: they must not change after that.
+    /// The fields prepared for protobuf on first use; they must not change afterwards.
     pub(crate) plan: OnceLock<Plan>,
-    /// The fields by name, prepared at first use like the plan.
+    /// The fields by name, prepared on first use.
     lookup: OnceLock<Lookup>,
 }
 
-/// One union of a struct: at most one of the fields is set, and the discriminator tells which one.
+/// A union of a struct: at most one of the fields is set, and the discriminator identifies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Union {
     /// The JSON name of the discriminator, empty for none.
@@ -56,7 +56,7 @@ pub enum MessageRef {
     Lazy(Arc<dyn MessageSource>),
 }
 
-/// A message that is built at the first call and kept.
+/// A message that is built on the first call and cached.
 pub trait MessageSource: fmt::Debug + Send + Sync {
     fn message(&self) -> &Message;
 }
@@ -96,8 +96,8 @@ pub struct Field {
     pub zero_default: bool,
     /// The allowed values of the field, or of its elements for a list.
     pub values: EnumValues,
-    /// The text that the field always has: `apiVersion` and `kind` of a kind within an object. Protobuf has no number
-    /// for it. Empty for all other fields.
+    /// The constant text of the field: `apiVersion` and `kind` of a kind within an object. Protobuf has no number for
+    /// it. Empty for all other fields.
     pub constant: &'static str,
 }
 
@@ -124,7 +124,7 @@ pub enum Ty {
     Duration,
     /// `resource.Quantity`: the tree holds the canonical text.
     Quantity,
-    /// A number or a text; the tree has the one that was given.
+    /// A number or a string; the tree has the original type.
     IntOrString,
     /// `runtime.RawExtension`: an object without schema; protobuf holds its JSON. The tree has the original text
     /// ([`crate::Value::Raw`]) if a tree would be written differently.
@@ -238,7 +238,7 @@ impl Message {
         self
     }
 
-    /// Returns true for a message that a definition made: what it says may have changed since objects were stored.
+    /// Returns true for a message from a CustomResourceDefinition, which may have changed since objects were stored.
     pub fn is_of_definition(&self) -> bool {
         matches!(self.fields, Cow::Owned(_))
     }

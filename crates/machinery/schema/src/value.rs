@@ -47,7 +47,7 @@ impl Object {
         self.entries.reserve_exact(additional);
     }
 
-    /// Creates an object of members that the caller knows to have distinct names.
+    /// Creates an object from members, which must have distinct names.
     pub fn from_distinct(entries: Vec<(Text, Value)>) -> Self {
         let mut object = Self { entries, index: None };
         if object.entries.len() > INDEXED {
@@ -87,7 +87,7 @@ impl Object {
         None
     }
 
-    /// Inserts an absent member at this place.
+    /// Inserts an absent member at this position.
     pub(crate) fn insert_at(&mut self, place: usize, name: Text, value: Value) {
         self.entries.insert(place, (name, value));
         if self.entries.len() > INDEXED {
@@ -95,7 +95,7 @@ impl Object {
         }
     }
 
-    /// Appends a member that the caller knows to be absent, for decoders that have checked the names.
+    /// Appends a member, which must be absent, for decoders that check for duplicates.
     pub fn push(&mut self, name: Text, value: Value) {
         self.entries.push((name, value));
         match &mut self.index {
@@ -105,7 +105,7 @@ impl Object {
         }
     }
 
-    /// Appends a member whose value `fill` builds in its place, and removes it again if `fill` returns false.
+    /// Appends a member whose value `fill` builds in place, and removes it again if `fill` returns false.
     pub(crate) fn push_filled<E>(
         &mut self,
         name: Text,

@@ -19,7 +19,8 @@ use crate::{Limits, TooManyElements, Value};
 /// An error of a text that is not a valid YAML document; its text is Go's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum YamlError {
-    /// The parser's error, `yaml: line 3: did not find expected key`, or that of a value unknown to JSON.
+    /// The parser's error, `yaml: line 3: did not find expected key`, or the error of a value that JSON cannot
+    /// represent.
     #[error("{0}")]
     Document(String),
     #[error("limit is {limit}")]

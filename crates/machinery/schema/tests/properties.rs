@@ -115,7 +115,7 @@ fn yaml_round_trips() {
     }
 }
 
-/// JSON is YAML: the fast reader and the YAML parser, which a document mark forces, read a text in the same way.
+/// The JSON fast path and the YAML parser, which a document marker selects, agree.
 #[test]
 fn yaml_parser_and_json_fast_path_agree() {
     let mut random = Random(0xfeed);
@@ -126,7 +126,7 @@ fn yaml_parser_and_json_fast_path_agree() {
     }
 }
 
-/// The reader and the scanner that explains errors accept the same texts: every error has an explanation.
+/// The reader and the scanner that produces errors accept the same texts, so every error has a message.
 #[test]
 fn every_json_error_has_a_message() {
     let mut random = Random(0xbad);

@@ -1,4 +1,4 @@
-//! Codecs: from objects to stored bytes, and from stored bytes to responses. There are two: the protobuf envelope for
+//! Codecs convert objects to stored bytes, and stored bytes to responses. There are two: the protobuf envelope for
 //! built-in kinds, and JSON for custom resources.
 
 mod cached;
@@ -16,7 +16,7 @@ pub use cached::{Growth, ReadFailure, text_length, too_large, too_large_reason, 
 pub use envelope::Envelope;
 pub use text::JsonText;
 
-/// Encoding and decoding of a kind's objects. *Kept* bytes are those in the watch cache: the stored bytes, or the
+/// Encoding and decoding of a kind's objects. *Cached* bytes are the bytes in the watch cache: the stored bytes, or the
 /// result of [`Codec::index`].
 pub trait Codec: Send + Sync + 'static {
     /// Encodes a canonical object for the store.
@@ -25,12 +25,12 @@ pub trait Codec: Send + Sync + 'static {
     /// Decodes stored bytes to an object in the storage version.
     fn read(&self, kind: &StoredKind<'_>, stored: &[u8]) -> Result<Value, String>;
 
-    /// Decodes bytes that the cache keeps, which [`Codec::index`] has read already.
+    /// Decodes cached bytes, which [`Codec::index`] has already read.
     fn read_cached(&self, kind: &StoredKind<'_>, cached: &[u8]) -> Result<Value, String> {
         self.read(kind, cached)
     }
 
-    /// [`Codec::read`] to delete the object: one that is too large to be read is returned as it is stored.
+    /// Like [`Codec::read`], for a delete: an object that is too large to be read is returned as it is stored.
     fn read_to_delete(&self, kind: &StoredKind<'_>, stored: &[u8]) -> Result<Value, String> {
         self.read(kind, stored)
     }
@@ -38,8 +38,8 @@ pub trait Codec: Send + Sync + 'static {
     /// Narrows a kind's message to the fields on these paths.
     fn narrow(&self, message: &MessageRef, paths: &[&[&str]]) -> Message;
 
-    /// Decodes the part of an object that a narrowed message has, and returns it with the bytes to keep, if these are
-    /// not the stored bytes.
+    /// Decodes the part of an object that a narrowed message has, and returns it with the bytes to cache, if they
+    /// differ from the stored bytes.
     fn index(
         &self,
         kind: &StoredKind<'_>,
@@ -47,10 +47,10 @@ pub trait Codec: Send + Sync + 'static {
         stored: &Bytes,
     ) -> Result<(Value, Option<Bytes>), String>;
 
-    /// Encodes kept bytes as compact JSON, in the storage version.
+    /// Converts cached bytes to compact JSON, in the storage version.
     fn to_json(&self, kind: &StoredKind<'_>, cached: &[u8], resource_version: &str) -> Result<Vec<u8>, String>;
 
-    /// Encodes kept bytes as a protobuf message, without an envelope.
+    /// Converts cached bytes to a protobuf message without an envelope.
     fn to_protobuf(&self, cached: &[u8], resource_version: &str) -> Result<Bytes, String>;
 
     /// Converts an object to its canonical form, in which it is written.
@@ -93,12 +93,13 @@ pub struct StoredKind<'a> {
 
 /// The maximum nesting of a stored object.
 pub const MAX_STORED_DEPTH: usize = 256;
-/// The limits of stored objects, which are no larger than etcd's maximum request size, unless that was raised.
+/// The limits of stored objects, which are no larger than etcd's maximum request size, unless etcd is configured with a
+/// larger one.
 const LIMITS: Limits =
     Limits { max_bytes: 64 << 20, max_depth: MAX_STORED_DEPTH, max_yaml_nodes: 4 << 20, max_memory: usize::MAX };
 
 impl<'a> StoredKind<'a> {
-    /// Returns the stored form of a kind; `api_version` is that of its storage version.
+    /// Returns the codec's view of a kind; `api_version` is that of its storage version.
     pub fn new(kind: &'a StoredType, api_version: &'a str) -> Self {
         Self {
             group: &kind.storage.group,
@@ -158,7 +159,7 @@ mod tests {
         )
     }
 
-    /// An object stored in CBOR is read like JSON, and kept as JSON.
+    /// An object stored as CBOR is decoded like JSON, and cached as JSON.
     #[test]
     fn decodes_stored_cbor() {
         let message = message();
@@ -188,7 +189,7 @@ mod tests {
         assert!(JsonText.read(&kind, &stored[..20]).is_err());
     }
 
-    /// An object with numbers that JSON does not tell from integers is kept in CBOR.
+    /// An object with floating point numbers that JSON cannot distinguish from integers is cached as CBOR.
     #[test]
     fn stores_whole_floats_as_cbor() {
         let message = message();
@@ -210,7 +211,7 @@ mod tests {
         assert!(json.ends_with(b",\"size\":3}"), "{}", String::from_utf8_lossy(&json));
     }
 
-    /// A written object is read back, is kept unchanged, and has the given resourceVersion.
+    /// A written object decodes to the same value, is cached unchanged, and has the given resourceVersion.
     #[test]
     fn round_trips_objects() {
         let message = message();

@@ -5,8 +5,8 @@ use std::time::SystemTime;
 
 use binnacle_schema::Value;
 
-/// The table of a kind. Objects are in the version in which the server handles them. An object with nothing but a name,
-/// or not even that, gives a row as well, because a bookmark of a watch is sent as one.
+/// The table of a kind. Objects are in the version in which the server handles them. An object without any fields, or
+/// with only a name, also yields a row, because watch bookmarks are sent as rows.
 pub trait Columns: Send + Sync + 'static {
     /// Returns the `columnDefinitions` of a `Table` of meta.k8s.io.
     fn definitions(&self) -> Value;
@@ -25,14 +25,14 @@ pub trait Columns: Send + Sync + 'static {
         None
     }
 
-    /// Returns the annotations that only the versioned form of an object has: tables and partial objects, which
+    /// Returns the annotations that only the versioned form of an object has. Tables and partial objects, which
     /// kube-apiserver derives from its internal form, lack them.
     fn unseen_annotations(&self) -> &[&str] {
         &[]
     }
 
-    /// Returns true if a table without rows has null in their place, as does kube-apiserver's default table for kinds
-    /// without columns of their own.
+    /// Returns true if a table without rows has null rows, like kube-apiserver's default table for kinds without their
+    /// own columns.
     fn has_null_rows(&self) -> bool {
         false
     }

@@ -12,9 +12,9 @@ pub type ConversionFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<Value>, R
 
 /// Converts objects of a custom resource to another version by other means than schemas, which takes time and may fail.
 pub trait Converter: Send + Sync + 'static {
-    /// Converts the objects to the version `api_version`, in their order. None of them is in that version yet.
+    /// Converts the objects to the version `api_version`, in their order. None of them is in that version.
     ///
-    /// Errors: of many objects that are too large together, fewer may be converted.
+    /// If the objects are too large together, only some of them may be converted.
     fn convert(&self, objects: Vec<Value>, api_version: &str) -> ConversionFuture<'_>;
 }
 
@@ -63,8 +63,8 @@ pub enum CustomSource {
         /// True to report the paths of unknown fields.
         report_unknown: bool,
     },
-    /// Server-side apply, whose result is in this version. Unknown fields and nulls stay until the object is stored, as in
-    /// kube-apiserver, so that what judges the update sees them.
+    /// Server-side apply, whose result is in this version. Unknown fields and nulls are kept until the object is
+    /// stored, as in kube-apiserver, so that validation of the update sees them.
     Apply,
     /// The store, a converter or admission: malformed metadata is dropped, since the object should always be readable.
     Server,
@@ -75,19 +75,19 @@ pub enum CustomSource {
 pub struct PruneResult {
     /// The paths of unknown fields, in kube-apiserver's order, if they were to be reported.
     pub unknown: Vec<String>,
-    /// True if the result of server-side apply has unknown fields or nulls that stay for now.
+    /// True if the result of server-side apply has unknown fields or nulls that are not pruned yet.
     pub is_unpruned: bool,
 }
 
-/// The part of a [`CustomSchema`] that fits objects to it.
+/// The part of a [`CustomSchema`] that coerces objects to it.
 pub trait CustomPruning: Send + Sync + 'static {
-    /// Fits a decoded object to the schema of the version that it names, without a conversion or defaults: prunes unknown
+    /// Coerces a decoded object to the schema of its own version, without a conversion or defaults: prunes unknown
     /// fields, and coerces metadata to `ObjectMeta`.
     ///
     /// # Errors
     ///
-    /// Metadata with fields of a wrong type, in Go's words, and for an object of the server a version that the definition
-    /// does not have.
+    /// Go's error for metadata with fields of a wrong type, and for an object of the server, an error for a version
+    /// that the definition does not have.
     fn prune(&self, object: &mut Value, source: CustomSource) -> Result<PruneResult, String>;
 }
 
@@ -96,7 +96,7 @@ pub trait CustomDefaults: Send + Sync + 'static {
     /// Sets the defaults of the version that the object names, for absent values. Returns true if any was set.
     fn set_defaults(&self, object: &mut Value) -> bool;
 
-    /// Returns true if objects may have nulls from defaults, which go when they are stored.
+    /// Returns true if defaults may add nulls that are pruned when an object is stored.
     fn prunes_defaults(&self) -> bool;
 }
 
@@ -113,7 +113,7 @@ pub trait CustomConversion: Send + Sync + 'static {
     /// Metadata that the other version cannot have.
     fn to_stored(&self, object: &mut Value) -> Result<(), String>;
 
-    /// Fits an object from the store to this version, with defaults.
+    /// Coerces an object from the store to this version, and sets defaults.
     ///
     /// # Errors
     ///

@@ -35,8 +35,8 @@ pub struct VersionDescription {
     pub resources: Vec<Arc<ResourceDescription>>,
 }
 
-/// One resource in one version, as clients see it: what discovery, routing and warnings need. It has a [`Storage`], if its
-/// objects are stored; a [`ResourceType`](crate::ResourceType) adds how they are read and written.
+/// One resource in one version, as clients see it: the data for discovery, routing and warnings. It has a [`Storage`]
+/// if its objects are stored; a [`ResourceType`](crate::ResourceType) adds how they are read and written.
 #[derive(Clone, Debug)]
 pub struct ResourceDescription {
     pub group: Text,
@@ -91,12 +91,12 @@ pub struct SubresourceDescription {
     /// The kind of its requests and responses.
     pub kind: SubresourceKind,
     pub verbs: Verbs,
-    /// Fields (dotted paths) whose stored values an update through this subresource restores; `metadata` stands for
-    /// labels, annotations, finalizers, owner references, generation and deletion timestamp.
+    /// Fields (dotted paths) whose stored values an update through this subresource restores; `metadata` means labels,
+    /// annotations, finalizers, owner references, generation and deletion timestamp.
     pub puts_back: Vec<Text>,
     /// Fields that are never assigned to a field manager writing to this subresource. Mostly equal to `puts_back`.
     pub resets: Vec<Text>,
-    /// The only fields that an update through this subresource may change, unless empty (`*` stands for any list item).
+    /// The only fields that an update through this subresource may change, unless empty (`*` matches any list item).
     pub changes_only: Vec<Text>,
 }
 
@@ -139,7 +139,8 @@ pub struct Storage {
     pub version: Text,
     pub kind: Text,
     /// The version whose hash discovery shows. It differs where kube-apiserver writes objects in a version that is no
-    /// longer served (CustomResourceDefinition in v1beta1): it reads both, as must every server with the same store.
+    /// longer served (CustomResourceDefinition in v1beta1): it reads both versions, as must every server with the same
+    /// store.
     pub announced_version: Text,
     /// True if discovery shows the hash of that version.
     pub is_announced: bool,

@@ -1,5 +1,5 @@
-//! Field selectors: the selectable fields of a kind, their values, computed from the stored object, and the field
-//! labels that clients of each version use.
+//! Field selectors: the selectable fields of a kind, their values, which are computed from stored objects, and the
+//! field labels of each version.
 
 use std::sync::Arc;
 
@@ -32,10 +32,10 @@ pub enum FieldValue {
 /// The field labels that requests in one version may use in a field selector.
 #[derive(Clone, Debug)]
 pub struct FieldLabels {
-    /// A field label and the name of its selectable field. A label may stand for a field that the kind does not compute
-    /// (`status.podIPs`): its value is always empty.
+    /// A field label and the name of its selectable field. A label may refer to a field that the kind does not compute
+    /// (`status.podIPs`), whose value is always empty.
     labels: &'static [(&'static str, &'static str)],
-    /// Labels that stand for the fields of the same name.
+    /// Labels that refer to the field of the same name.
     same: Vec<Text>,
     /// The form of the error for other labels.
     unknown: UnknownLabel,
@@ -44,7 +44,7 @@ pub struct FieldLabels {
 /// Forms of the error for an unknown field label.
 #[derive(Clone, Copy, Debug)]
 pub enum UnknownLabel {
-    /// For kinds without a rule of their own.
+    /// For kinds without their own rule.
     NotKnown,
     /// `field label not supported: X`.
     NotSupported,
@@ -120,7 +120,7 @@ impl FieldValue {
 }
 
 impl FieldLabels {
-    /// For kinds without a rule of their own, including cluster-scoped ones.
+    /// For kinds without their own rule, including cluster-scoped ones.
     pub const METADATA: Self = Self::new(
         &[("metadata.name", "metadata.name"), ("metadata.namespace", "metadata.namespace")],
         UnknownLabel::NotKnown,

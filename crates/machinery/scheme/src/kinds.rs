@@ -5,7 +5,7 @@ use binnacle_schema::Message;
 use crate::Conversion;
 
 /// The kinds of the program by name, served or not, including lists, options and versions that are no longer served.
-/// Go's `runtime.Scheme`.
+/// Corresponds to Go's `runtime.Scheme`.
 pub trait Kinds: Send + Sync + 'static {
     /// Returns the schema of a kind; the core group is the empty text.
     fn kind(&self, group: &str, version: &str, kind: &str) -> Option<&Message>;

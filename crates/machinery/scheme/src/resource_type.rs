@@ -1,4 +1,4 @@
-//! Resources as providers supply them, independent of a particular server.
+//! Resource types as supplied by providers, independent of a particular server.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::{
     Storage, Strategy,
 };
 
-/// One resource in one version, as its provider supplies it: a [`ResourceDescription`] with schema and conversion, and the
-/// [`StoredType`] that it shares with the other versions. Immutable, and shared by all servers of a process.
+/// One version of a resource, as supplied by its provider: a [`ResourceDescription`] with schema and conversion, and
+/// the [`StoredType`] that it shares with the other versions. Immutable, and shared by all servers of a process.
 ///
-/// The registry binds it to a store, which makes it a `Resource` over a `ResourceStore`. Those are types of their own, since
-/// providers have no store, and since two servers of a process can install the same type over two stores.
+/// The registry binds it to a store, which makes it a `Resource` over a `ResourceStore`. Those are separate types, because
+/// providers have no store, and because two servers of a process can install the same type over two stores.
 #[derive(Clone)]
 pub struct ResourceType {
     pub description: Arc<ResourceDescription>,
@@ -26,7 +26,7 @@ pub struct ResourceType {
 }
 
 /// The part of [`ResourceType`] that all versions of a resource share: a [`Storage`] with the schema, the rules and the
-/// columns of the stored objects. A [`StoredKind`](crate::StoredKind) is the part of it that codecs need; the registry's
+/// columns of the stored objects. A [`StoredKind`](crate::StoredKind) is the part that codecs need; the registry's
 /// `ResourceStore` has the objects themselves.
 pub struct StoredType {
     pub storage: Storage,
@@ -36,8 +36,8 @@ pub struct StoredType {
     pub selectable_fields: Vec<SelectableField>,
     /// The schema of the storage version.
     pub message: MessageRef,
-    /// The schema of a custom resource, by which its objects are read, stored and written; then patches
-    /// alone use `message`.
+    /// The schema of a custom resource, which determines how its objects are read, stored and written. Only patches
+    /// then use `message`.
     pub custom: Option<Arc<dyn CustomSchema>>,
     pub strategy: Shared<dyn Strategy>,
     pub columns: Shared<dyn Columns>,

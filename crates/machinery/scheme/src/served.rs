@@ -1,5 +1,5 @@
-//! The resources that a server serves at the moment: group versions with their resources, built-in and dynamic, in
-//! order of preference.
+//! The resources that a server currently serves: group versions with their resources, built-in and dynamic, in order of
+//! preference.
 
 use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use imbl::OrdMap;
 
 use crate::{GroupDescription, ResourceDescription, VersionDescription};
 
-/// The group versions that a server serves at one time, for discovery and routing. Immutable: a change makes a new set,
-/// which shares the unchanged groups. The registry's `Snapshot` adds the `Resource`s, which have the objects.
+/// The group versions that a server serves at one time, for discovery and routing. Immutable: a change creates a new
+/// set, which shares the unchanged groups. The registry's `Snapshot` adds the `Resource`s, which have the objects.
 #[derive(Clone, Debug, Default)]
 pub struct ServedResources {
     /// The groups by name, including the core group.
@@ -29,7 +29,7 @@ pub struct ServedGroup {
 #[derive(Clone, Debug)]
 pub struct ServedVersion {
     pub version: Text,
-    /// As in APIServices: the highest of a group's versions determines the group's place.
+    /// As in APIServices: the highest value of a group's versions determines the position of the group.
     pub group_priority: i32,
     pub version_priority: i32,
     pub resources: Resources,
@@ -37,7 +37,8 @@ pub struct ServedVersion {
     pub stale: bool,
 }
 
-/// The resources of one [`ServedVersion`]: [`ResourceDescription`]s of this server's, [`RemoteResource`]s of others.
+/// The resources of one [`ServedVersion`]: [`ResourceDescription`]s of this server, or [`RemoteResource`]s of another
+/// server.
 #[derive(Clone, Debug)]
 pub enum Resources {
     /// Built-in resources.
@@ -48,16 +49,16 @@ pub enum Resources {
     Remote(Arc<[RemoteResource]>),
 }
 
-/// A resource that another server serves, as discovery shows it: it is a [`ResourceDescription`] without what only the
-/// server of its objects needs.
+/// A resource of another server, as published in discovery: a [`ResourceDescription`] without the data that only the
+/// serving server needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteResource {
     pub plural: Text,
     pub singular: Text,
     pub kind: GroupVersionKind,
-    /// `Namespaced` or `Cluster`, or whatever else its server says.
+    /// `Namespaced`, `Cluster`, or any other value that its server reports.
     pub scope: Text,
-    /// In the order of discovery; `None` if its server names none, which is told apart from an empty list.
+    /// In the order of discovery; `None` if its server reports none, which differs from an empty list.
     pub verbs: Option<Arc<[Text]>>,
     pub short_names: Vec<Text>,
     pub categories: Vec<Text>,
@@ -71,7 +72,7 @@ pub struct RemoteResource {
 pub struct RemoteSubresource {
     pub name: Text,
     pub kind: GroupVersionKind,
-    /// The kinds that it accepts, if its server names them.
+    /// The kinds that it accepts, if its server reports them.
     pub accepted: Vec<GroupVersionKind>,
     pub verbs: Option<Arc<[Text]>>,
 }
@@ -85,7 +86,7 @@ impl RemoteResource {
     }
 }
 
-/// Returns the scope of resources that are in namespaces, or that are not.
+/// Returns the scope of namespaced or cluster-scoped resources.
 pub fn scope(namespaced: bool) -> &'static str {
     SCOPES[usize::from(namespaced)]
 }

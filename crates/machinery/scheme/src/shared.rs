@@ -1,4 +1,4 @@
-//! Values that are either statics of the program or created at run time.
+//! Values that are either statics or created at run time.
 
 use std::fmt;
 use std::ops::Deref;

@@ -1,7 +1,7 @@
 //! The [`Strategy`] of kube-apiserver's registry: the rules for writes that differ between kinds, as a trait whose
-//! defaults suit a kind without spec, status or rules of its own.
+//! default methods suit a kind without spec, status or its own rules.
 //!
-//! Strategies see objects in the storage version of their kind, except for [`Strategy::set_defaults`].
+//! Strategies receive objects in the storage version of their kind, except for [`Strategy::set_defaults`].
 
 use binnacle_features::Features;
 use binnacle_meta::FieldErrors;
@@ -41,8 +41,8 @@ pub enum MetadataCheck {
     Domains,
 }
 
-/// The checks of a kind's update rules, in their order, beside the [`MetadataCheck::Change`] that the registry makes of
-/// every update. kube-apiserver makes some of them several times, and reports an error each time.
+/// The ordered checks of a kind's update rules, in addition to the [`MetadataCheck::Change`] that the registry runs on
+/// every update. kube-apiserver runs some of them several times, and reports an error each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetadataChecks {
     pub main: &'static [MetadataCheck],
@@ -57,7 +57,7 @@ impl MetadataChecks {
     };
     /// Nothing for subresources.
     pub const WHOLE: Self = Self { main: &[MetadataCheck::Whole, MetadataCheck::Domains], subresources: &[] };
-    /// The checks of the whole stand between those of the change.
+    /// The checks of the whole are between those of the change.
     pub const WHOLE_WITHIN_CHANGE: Self = {
         use MetadataCheck::{Change, Domains, Whole};
         Self { main: &[Change, Whole, Domains, Domains], ..Self::CHANGE }
@@ -73,7 +73,7 @@ impl MetadataChecks {
     }
 }
 
-/// The rules of one kind. The default methods are those of a plain kind; most kinds have their own in a few concerns.
+/// The rules of one kind. The default methods are those of a plain kind; most kinds override a few of them.
 ///
 /// | concern | methods |
 /// | --- | --- |
@@ -85,8 +85,8 @@ impl MetadataChecks {
 /// | deletion | [`forbids_delete`](Strategy::forbids_delete), [`delete_grace`](Strategy::delete_grace) |
 /// | storage | [`is_rarely_read`](Strategy::is_rarely_read) |
 ///
-/// They are one trait, since a trait for each concern would need an empty implementation for each of the kinds that have
-/// no rules in it.
+/// They are in one trait, because a trait per concern would need an empty implementation for each kind without such
+/// rules.
 pub trait Strategy: Send + Sync + 'static {
     // === Defaults ===
 
@@ -96,8 +96,8 @@ pub trait Strategy: Send + Sync + 'static {
         let _ = (version, object);
     }
 
-    /// Sets the defaults that a stored object may lack, because their values were reset or became known after
-    /// defaulting. Returns true if there were any. Go applies all defaults on every read.
+    /// Sets the defaults that a stored object may lack, because their values were reset or determined after defaulting.
+    /// Returns true if any was set. Go applies all defaults on every read.
     fn complete_stored(&self, object: &mut Value) -> bool {
         let _ = object;
         false
@@ -108,16 +108,16 @@ pub trait Strategy: Send + Sync + 'static {
         false
     }
 
-    /// Returns the path and provisional value of a default that becomes known only later (it needs the name, or the
-    /// time), although Go has it from the start. The writer of the object owns it like other defaults.
+    /// Returns the path and provisional value of a default that is set later because it depends on the name or the
+    /// time, although Go sets it immediately. The writer of the object owns it like other defaults.
     fn pending_default(&self, object: &Value) -> Option<(&'static [&'static str], Value)> {
         let _ = object;
         None
     }
 
     /// Returns the path and value of a default that mutating webhooks and policies see, although it is not set before
-    /// [`Strategy::prepare_for_create`]: kube-apiserver sets it when it decodes, but as a map that belongs to two fields.
-    /// A webhook or policy that changes the object separates them, so that the default becomes a value of its own.
+    /// [`Strategy::prepare_for_create`]: kube-apiserver sets it on decoding, but as a map shared by two fields. A
+    /// webhook or policy that changes the object separates them, so that the default becomes a separate value.
     fn shared_default(&self, object: &Value) -> Option<(&'static [&'static str], Value)> {
         let _ = object;
         None
@@ -174,8 +174,8 @@ pub trait Strategy: Send + Sync + 'static {
         FieldErrors::new()
     }
 
-    /// [`Strategy::validate_update`], or [`Strategy::validate_subresource`] if `subresource` is not empty. Errors that the
-    /// old object has, too, may be tolerated; `tolerated` gets their texts, which become `Warning` headers.
+    /// [`Strategy::validate_update`], or [`Strategy::validate_subresource`] if `subresource` is not empty. Errors that
+    /// the old object also has may be tolerated; their texts are added to `tolerated` and become `Warning` headers.
     fn validate_change(
         &self,
         subresource: &str,
@@ -212,7 +212,8 @@ pub trait Strategy: Send + Sync + 'static {
         true
     }
 
-    /// Returns true if the kind's rules require a domain in the name of each finalizer that is not the system's.
+    /// Returns true if the kind's rules require a domain in the name of each finalizer that is not a standard
+    /// finalizer.
     fn checks_finalizer_domains(&self) -> bool {
         true
     }
@@ -245,8 +246,8 @@ pub trait Strategy: Send + Sync + 'static {
 
     // === Deletion ===
 
-    /// Returns the reason why the object of this name cannot be deleted, if it cannot. Deletes of a whole collection are
-    /// not subject to it, as in kube-apiserver.
+    /// Returns the reason why the object of this name cannot be deleted, if any. Deletes of a whole collection are not
+    /// subject to it, as in kube-apiserver.
     fn forbids_delete(&self, name: &str) -> Option<&'static str> {
         let _ = name;
         None
@@ -266,7 +267,7 @@ pub trait Strategy: Send + Sync + 'static {
     }
 }
 
-/// A kind without rules of its own.
+/// The strategy of a kind without its own rules.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DefaultStrategy;
 
@@ -281,8 +282,8 @@ pub fn spec_generation(object: &mut Value, old: Option<&Value>, changed: impl Fn
     object.make_at(&["metadata"]).insert("generation", generation);
 }
 
-/// Restores everything but the status and the metadata. Of the metadata, a status update may change all fields that are
-/// not reserved to the main endpoint.
+/// Restores everything but the status and the metadata. A status update may change all metadata fields that are not
+/// reserved for the main endpoint.
 fn keep_all_but_status(object: &mut Value, old: &Value) {
     let Some(members) = object.as_object_mut() else { return };
     let status = members.remove("status");

@@ -1,6 +1,6 @@
-//! Judges objects against schemas. Reads one JSON document a line, `{"schema": ..., "new": ..., "old": ..., "status":
-//! true}`, with all but `schema` and `new` optional, and answers each with a line: the stored object, the unknown
-//! fields, the errors and the warnings. The metadata of the object is not validated.
+//! Validates objects against schemas. Reads one JSON document per line, `{"schema": ..., "new": ..., "old": ...,
+//! "status": true}` (`old` and `status` are optional), and writes one line for each: the stored object, the unknown
+//! fields, the errors and the warnings. Does not validate the metadata of the object.
 
 use std::io::{BufRead, Write};
 use std::sync::Arc;

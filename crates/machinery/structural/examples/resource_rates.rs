@@ -9,7 +9,7 @@ use binnacle_schema::{Field, Message, MessageRef, Object, Ty, Value, value};
 use binnacle_structural::resource::{CoercionOptions, Part, ResourceSchema};
 use binnacle_structural::{Interner, Structural, footprint};
 
-/// Returns a schema of 186 fields: thirty in each of six groups, two of which have rules.
+/// Returns a schema of 186 fields: six groups of thirty and two fields with rules.
 fn schema() -> Value {
     let mut groups = Object::new();
     for group in 0..6_i64 {

@@ -36,7 +36,7 @@ pub fn has_unpruned(schema: &Structural, object_meta: &Message) -> bool {
 
 /// Coerces the metadata of resources inside of the defaults of a schema, which is `tree` as JSON, to `ObjectMeta`, as
 /// validation does in kube-apiserver, which stores the result: unknown members and null times are removed. Defaults of
-/// metadata itself and defaults with malformed metadata, which validation rejects, stay as they are.
+/// metadata itself and defaults with malformed metadata, which validation rejects, do not change.
 pub fn coerce(tree: &mut Value, schema: &Structural, object_meta: &Message) {
     coerce_node(tree, schema, object_meta, true, false);
 }

@@ -20,7 +20,7 @@ pub struct Coercion<'m> {
     pub drop_malformed: bool,
 }
 
-/// Coerces the metadata of embedded resources to `ObjectMeta`, with `is_root` also that of the object. Unknown fields
+/// Coerces the metadata of embedded resources, and of the object itself if `is_root`, to `ObjectMeta`. Unknown fields
 /// are removed, and their paths, beginning with `base`, are added to `unknown`.
 ///
 /// # Errors
@@ -39,7 +39,7 @@ pub fn coerce(
     result
 }
 
-/// Validates the types and metadata of embedded resources, with `is_root` also those of the object.
+/// Validates TypeMeta and metadata of embedded resources, and of the object itself if `is_root`.
 pub fn validate(
     object: &Value,
     schema: &Structural,

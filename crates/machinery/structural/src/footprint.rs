@@ -8,7 +8,7 @@ use binnacle_schema::Value;
 
 use crate::structural::{Structural, Values};
 
-/// The reference counts of a shared allocation.
+/// The counters of a shared allocation.
 const SHARED: usize = 2 * size_of::<usize>();
 /// An entry in the interner's table.
 const ENTRY: usize = 32;

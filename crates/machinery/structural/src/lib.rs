@@ -21,12 +21,13 @@
 //! let resource = ResourceSchema::new(Some(schema), MessageRef::Shared(Arc::new(metadata)));
 //!
 //! let mut object = value!({"metadata": {"name": "a"}, "spec": {"size": 6i64, "odd": true}});
-//! let unknown = resource.read(&mut object, CoercionOptions { report_unknown: true, ..CoercionOptions::default() }).unwrap();
+//! let options = CoercionOptions { report_unknown: true, ..CoercionOptions::default() };
+//! let unknown = resource.read(&mut object, options).unwrap();
 //! assert_eq!(unknown, ["spec.odd"]);
 //! resource.set_defaults(&mut object);
-//! let judgement = resource.validate(&object, None, Part::Whole, FieldErrors::new());
+//! let verdict = resource.validate(&object, None, Part::Whole, FieldErrors::new());
 //! assert_eq!(
-//!     judgement.errors[0].to_string(),
+//!     verdict.errors[0].to_string(),
 //!     "spec.size: Invalid value: 6: spec.size in body should be less than or equal to 5"
 //! );
 //! ```

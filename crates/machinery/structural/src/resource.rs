@@ -66,7 +66,7 @@ pub struct CoercionOptions {
     /// True for stored objects: fields of a wrong type in metadata are dropped, and a missing generation is set.
     pub from_store: bool,
     /// True for results of server-side apply: unknown fields and nulls stay, malformed metadata of the object is
-    /// dropped, and that of embedded resources is left to validation.
+    /// dropped, and validation reports malformed metadata of embedded resources.
     pub applied: bool,
     pub declared_type: DeclaredType,
 }

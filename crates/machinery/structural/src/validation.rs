@@ -98,7 +98,7 @@ impl<'s> Types<'s> {
     fn contains(self, kind: &SchemaType) -> bool {
         match self {
             Self::Any => false,
-            Self::One(supported) => supported == kind,
+            Self::One(one) => one == kind,
             Self::IntOrString => matches!(kind, SchemaType::Integer | SchemaType::String),
         }
     }

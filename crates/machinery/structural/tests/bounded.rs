@@ -1,4 +1,4 @@
-//! Work on hostile schemas and objects ends with the work budget, and real ones are far from its limits.
+//! Work on hostile schemas and objects stops at the work budget, and real ones stay far below its limits.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn repeated(count: usize, schema: impl Fn(usize) -> Value) -> Value {
     Value::List((0..count).map(schema).collect())
 }
 
-/// Less than a thirtieth of the limits of a request, so that the tests of a slow build take little time.
+/// Less than a thirtieth of the limits of a request, so that tests of unoptimized builds are fast.
 const LIMITS: WorkLimits = WorkLimits { steps: 10_000_000, memory: 2_800_000 };
 
 /// Validates an object; returns the budget that was spent.
@@ -185,7 +185,7 @@ fn real_objects_need_little_of_the_budget() {
     assert!(budget.memory() < WorkLimits::REQUEST.memory / 10, "{}", budget.memory());
 }
 
-/// A change is compared once, whatever its size and however often its parts are compared.
+/// A change is compared once, regardless of its size and of how often its parts are compared.
 #[test]
 fn comparisons_of_changes_are_linear() {
     let mut schema = value!({"type": "string", "maxLength": 1i64});

@@ -29,7 +29,7 @@ pub fn parse(pattern: &str) -> Result<Tree<'_>, String> {
         .and_then(|()| binnacle_work::allocate(pattern.len() * BYTES_PER_BYTE));
     charged.map_err(|exceeded| exceeded.to_string())?;
     let parser = Parser {
-        pattern: pattern,
+        pattern,
         rest: pattern,
         groups: vec![Group::default()],
         flags: Flags::default(),

@@ -122,14 +122,14 @@ impl Mapping {
         if ty == param {
             return Substitution::Valid;
         }
-        if let Some(substitutions) = self.substitutions.get(name).cloned() {
-            if *ty == substitutions {
+        if let Some(previous) = self.substitutions.get(name).cloned() {
+            if *ty == previous {
                 return Substitution::Valid;
             }
-            if !self.try_assign(ty, &substitutions) {
+            if !self.try_assign(ty, &previous) {
                 return Substitution::Conflict;
             }
-            let general = most_general(ty, &substitutions);
+            let general = most_general(ty, &previous);
             if self.not_referenced_in(param, general) {
                 let general = general.clone();
                 self.bind(name, &general);
@@ -149,7 +149,7 @@ impl Mapping {
             return false;
         }
         match ty {
-            Type::Param(_) => self.find(ty).is_none_or(|substitutions| self.not_referenced_in(param, substitutions)),
+            Type::Param(_) => self.find(ty).is_none_or(|bound| self.not_referenced_in(param, bound)),
             ty => ty.params().iter().all(|part| self.not_referenced_in(param, part)),
         }
     }
@@ -171,7 +171,7 @@ impl Mapping {
         let mut part = |ty: &Type| self.substitute_within(ty, to_dyn, size);
         match ty {
             Type::Param(_) => match self.find(ty) {
-                Some(substitutions) => part(substitutions),
+                Some(bound) => part(bound),
                 None if to_dyn => Type::Dyn,
                 None => ty.clone(),
             },

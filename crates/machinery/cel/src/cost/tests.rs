@@ -1,4 +1,4 @@
-//! The numbers are those of kube-apiserver's own tests, which do not fold constants.
+//! The expected costs come from kube-apiserver's tests, which do not fold constants.
 
 use crate::library::authz::{Authorizer, Check, Decision, authorizer_type, authorizer_value};
 use crate::plan::Program;
@@ -132,7 +132,7 @@ fn estimates_use_declared_sizes() {
     for (expression, min, max) in [
         ("self.text == 'abc'", 3, 3),
         ("self.text.startsWith('abc')", 3, 3),
-        // The text and the list, then a round of the loop with a comparison for each of ten elements.
+        // The string and the list, then an iteration with a comparison for each of ten elements.
         ("self.list.all(x, x == 'a')", 3, 53),
         ("has(self.text)", 1, 1),
         ("self.text + self.text == ''", 4, 24),

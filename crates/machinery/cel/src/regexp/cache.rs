@@ -24,8 +24,8 @@ pub(crate) fn get(pattern: &str) -> Result<GoRegex, Error> {
     static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
     let lock = || CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     binnacle_work::charge_bytes(pattern.len())?;
-    if let Some(compiled) = lock().compiled.get(pattern) {
-        return Ok(compiled.clone());
+    if let Some(regex) = lock().compiled.get(pattern) {
+        return Ok(regex.clone());
     }
     // Compiled outside of the lock, because charging work may wait.
     let regex = GoRegex::new(pattern)?;

@@ -148,8 +148,8 @@ impl<'t> Compiler<'t> {
         key: (&'t str, Option<char>, bool),
         build: impl FnOnce(&'t Tree<'t>) -> Result<Arc<CharSet>, BudgetError>,
     ) -> Result<u32, BudgetError> {
-        if let Some(set_ids) = self.set_ids.get(&key) {
-            return Ok(*set_ids);
+        if let Some(id) = self.set_ids.get(&key) {
+            return Ok(*id);
         }
         let set = build(self.tree)?;
         self.runes += 2 * set.len();

@@ -1,4 +1,4 @@
-//! Expressions with what they match.
+//! Expressions and their matches.
 
 use binnacle_work::{WorkBudget, WorkLimits};
 
@@ -115,7 +115,7 @@ fn repeated_classes_compile_within_limits() {
 
 #[test]
 fn drops_states_over_the_memory_limit() {
-    // The states are the places of the last twenty characters.
+    // The states are the positions of the last twenty characters.
     let regex = GoRegex::new("[ab]*a[ab]{20}c").unwrap();
     let mut state = 1_u64;
     let text: String = (0..100_000)
@@ -132,7 +132,7 @@ fn drops_states_over_the_memory_limit() {
     });
     let memory = regex.0.states.lock().unwrap().as_ref().map(|states| states.memory());
     assert!(memory.is_none_or(|bytes| bytes <= regex.memory()), "{memory:?}");
-    // Each character makes a state of some twenty instructions.
+    // Each character creates a state of some twenty instructions.
     assert!((10_000_000..100_000_000).contains(&budget.steps()), "{}", budget.steps());
     let few = WorkBudget::new(WorkLimits { steps: 100_000, memory: 1 << 20 });
     assert_eq!(few.enter(|| regex.is_match(&text)), Err(BudgetError::Steps(100_000)));

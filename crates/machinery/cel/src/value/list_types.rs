@@ -13,7 +13,7 @@ use crate::decl_type::{DeclType, ListKind, Shape, escape};
 use crate::error::Error;
 use crate::meter::Meter;
 
-/// Returns true if `b` has as many elements as `a`, all of which are in `a`.
+/// Returns true if `a` and `b` have the same number of elements, and `a` contains every element of `b`.
 pub(super) fn equal_sets(meter: &Meter, a: &List<'_>, b: &List<'_>) -> Result<bool, Error> {
     meter.list(a.len())?;
     elements_of_set(a)?;

@@ -10,7 +10,7 @@ use super::shape::Shape;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InvalidFieldsV1;
 
-/// The greatest depth of a set, above that of any object.
+/// The maximum depth of a set, greater than the depth of any object.
 const MAX_DEPTH: usize = 300;
 
 /// Parses a set. As in kube-apiserver, elements of an unknown kind are skipped.

@@ -115,7 +115,7 @@ impl Entry {
             OwnedFields::Set(set) => {
                 set.subtract(fields);
             }
-            // Text without these fields stays as it is.
+            // A text without these fields does not change.
             OwnedFields::Text(text) => {
                 if fields::intersects(text, fields) {
                     let mut set = fields::parse(text).unwrap_or_default();

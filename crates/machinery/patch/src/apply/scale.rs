@@ -41,7 +41,8 @@ impl Scale<'_> {
     pub fn to_object(&self, object_list: &[Value], scale_list: &[Value]) -> Option<Value> {
         let of_object = managed::decode(object_list, true).ok()?;
         let mut of_scale = managed::decode(scale_list, true).ok()?;
-        // kube-apiserver takes the time of an entry of the scale from one of the object, and usually there is none.
+        // kube-apiserver takes the timestamp of a scale's entry from an entry of the object, which usually does not
+        // exist.
         let times: Vec<Entry> =
             of_object.iter().map(|entry| Entry { owned: OwnedFields::Set(Set::default()), ..entry.clone() }).collect();
         let mut entries = Vec::with_capacity(of_object.len() + of_scale.len());

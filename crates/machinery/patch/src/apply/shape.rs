@@ -60,7 +60,7 @@ impl<'s> Shape<'s> {
         }
     }
 
-    /// The list type of the field precedes that of its type.
+    /// The list type of the field takes precedence over that of its type.
     pub(super) fn of_field(field: &'s Field) -> Self {
         match Self::of_type(&field.ty) {
             Self::Struct { message, atomic } => {

@@ -58,7 +58,7 @@ pub(super) fn store(object: &mut Value, entries: Vec<Entry>) {
     }
 }
 
-/// Returns the initial entries: those that the client sent, or those of the live object.
+/// Returns the initial entries: from the client's object, or else from the live object.
 fn known_entries(update: &Update<'_>, live: Option<&Value>, sent: Option<&Value>) -> Vec<Entry> {
     let list = live.map_or(&[] as &[Value], |live| live.list_at(&["metadata", "managedFields"]));
     let of_live = || managed::decode(list, true).unwrap_or_default();

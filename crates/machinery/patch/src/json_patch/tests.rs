@@ -6,7 +6,7 @@ fn tree(text: &str) -> Value {
     json::parse(text.as_bytes(), &Limits::default()).unwrap()
 }
 
-/// Objects that Go's library has made maps of are sorted, all else stays as it is.
+/// Objects that Go's library converts to maps are sorted; everything else keeps its order.
 #[test]
 fn preserves_member_order_like_go() {
     for (patch, want) in [
@@ -166,7 +166,7 @@ fn operates_on_raw_json() {
     assert_eq!(patch.apply(live).unwrap(), tree(r#"{"f":{}}"#));
 }
 
-/// Small steps could together nest the document deeper than the stack allows to walk.
+/// Many small operations could nest the document too deeply to traverse it.
 #[test]
 fn bounds_nesting() {
     let tower = |levels: usize| format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
@@ -196,7 +196,7 @@ fn bounds_copies() {
     assert_eq!(patch.apply(tree("{}")).unwrap_err().code(), 422);
 }
 
-/// A value of two bytes takes many times as much memory.
+/// A value of two bytes of JSON takes many times as much memory.
 #[test]
 fn charges_copies() {
     use binnacle_work::{WorkBudget, WorkLimits};

@@ -1,4 +1,4 @@
-//! The recorded cases, and objects as the server stores them.
+//! The recorded cases, and conversion of objects to their stored form.
 
 use binnacle_features::Features;
 use binnacle_kinds::tables;

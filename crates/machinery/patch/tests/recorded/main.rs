@@ -1,4 +1,4 @@
-//! Replays recorded responses of kube-apiserver, as far as they follow from an object and a patch or update.
+//! Replays recorded responses of kube-apiserver that depend only on an object and a patch or update.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 

@@ -61,7 +61,7 @@ fn patches_match_recordings() {
             }
             let (Some(patch), Some(live)) = (step.get("body"), known.get(&name_in_path)) else { continue };
             let Some(got) = patched(step.str_at(&["headers", "Content-Type"]), live, patch) else { continue };
-            // The server refuses these results after patching.
+            // The server rejects these results after patching.
             let failed = got.as_ref().err().map(|status| (i64::from(status.code()), status.message().to_owned()));
             if status >= 400 && failed.is_none() || request.subresource == "scale" {
                 known.clear();

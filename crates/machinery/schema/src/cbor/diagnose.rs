@@ -1,9 +1,9 @@
-//! CBOR in the diagnostic notation (RFC 8949, 8), in which Go's errors show a document.
+//! CBOR in the diagnostic notation (RFC 8949, 8), in which Go's errors quote a document.
 
 use super::{Major, Reader};
 use crate::{Limits, json};
 
-/// Returns a decoded document in diagnostic notation, or in hexadecimal if it cannot be shown.
+/// Returns a decoded document in diagnostic notation, or in hexadecimal if that is not possible.
 pub fn diagnose(bytes: &[u8]) -> String {
     let limits = Limits { max_bytes: usize::MAX, ..Limits::default() };
     let shown = Reader::new(bytes, &limits).and_then(|mut reader| {

@@ -58,7 +58,7 @@ impl Major {
 }
 
 impl Head {
-    /// Returns the error for an item of a type that the destination does not have; `target` names Go's type of that.
+    /// Returns the error for an item whose type the destination does not accept; `target` is the destination's Go type.
     pub(crate) fn mismatch(&self, target: impl FnOnce() -> String) -> CborError {
         // Go reads the number first.
         let overflow = self.integer().filter(|integer| *integer < i64::MIN.into());
@@ -126,7 +126,7 @@ pub(crate) struct Reader<'a> {
     at: usize,
 }
 
-/// The number of entries of an array or map that are left; `None` for indefinite length.
+/// The number of remaining entries of an array or map; `None` for indefinite length.
 pub(crate) struct Entries(Option<u64>);
 
 impl<'a> Reader<'a> {
@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
         Ok(Self { bytes, at: 0 })
     }
 
-    /// Checks the next item, and moves behind it.
+    /// Checks the next item, and advances past it.
     fn check(&mut self, depth: usize, max_depth: usize) -> Result<(), CborError> {
         let deeper = |depth: usize| match depth {
             depth if depth >= max_depth => {
@@ -221,7 +221,7 @@ impl<'a> Reader<'a> {
         self.initial().map(Major::of)
     }
 
-    /// Reads the head of the next item, and moves behind it.
+    /// Reads the head of the next item, and advances past it.
     pub(crate) fn head(&mut self) -> Result<Head, CborError> {
         let initial = self.initial()?;
         self.at += 1;
@@ -258,7 +258,7 @@ impl<'a> Reader<'a> {
         Ok(slice)
     }
 
-    /// Returns true at the end of an item of indefinite length, and moves behind it.
+    /// Returns true at the end of an item of indefinite length, and advances past it.
     fn at_break(&mut self) -> Result<bool, CborError> {
         let ends = self.initial()? == BREAK;
         self.at += usize::from(ends);
@@ -297,7 +297,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Skips an item that Go's pointers take for nil, `undefined` too, and returns true if there is one.
+    /// Skips an item that Go decodes to a nil pointer (null or `undefined`), and returns true if there is one.
     pub(crate) fn skip_nil(&mut self) -> bool {
         let is_nil = matches!(self.bytes.get(self.at), Some(0xf6 | 0xf7));
         self.at += usize::from(is_nil);
@@ -312,7 +312,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the head of the next item that is not a tag. Calls `tag` for each tag before it, outermost first, with the
-    /// reader behind the tag.
+    /// reader after the tag.
     pub(crate) fn untagged<E: From<CborError>>(
         &mut self,
         mut tag: impl FnMut(&mut Self, u64) -> Result<(), E>,
@@ -328,7 +328,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Checks the item behind a tag that Go's library validates.
+    /// Checks the item after a tag that Go's library validates.
     fn check_tag(&self, tag: u64) -> Result<(), CborError> {
         let initial = self.initial()?;
         let (found, fits, expected) = match (tag, Major::of(initial)) {

@@ -8,7 +8,7 @@ use super::SELF_DESCRIBED;
 use crate::json;
 use crate::{Limits, Message, Object, Ty, Value};
 
-/// Encodes a document. The schema, if any, tells which texts represent bytes.
+/// Encodes a document. The schema, if any, determines which strings represent bytes.
 pub fn write(value: &Value, message: Option<&Message>, out: &mut Vec<u8>) {
     out.extend_from_slice(&SELF_DESCRIBED);
     write_item(value, message, out);
@@ -42,8 +42,8 @@ pub fn write_sorted(value: &Value, out: &mut Vec<u8>) {
 /// The end of an array of indefinite length.
 pub const ARRAY_END: u8 = 0xff;
 
-/// Makes the array at the end of a document, which must be `[null]`, an empty one of indefinite length, if there is
-/// one. Its items and [`ARRAY_END`] are to be appended.
+/// Replaces the array `[null]` at the end of a document by an empty array of indefinite length. The caller appends its
+/// items and [`ARRAY_END`]. Returns false if there is no such array.
 pub fn open_last_array(document: &mut Vec<u8>) -> bool {
     let opened = document.ends_with(&[0x81, 0xf6]);
     if opened {
@@ -90,7 +90,7 @@ fn item(value: &Value, ty: Option<&Ty>, out: &mut Vec<u8>) {
                 }
             }
         },
-        // Our own text parses.
+        // Raw values are valid JSON.
         Value::Raw(text) => item(&unpacked(text), None, out),
     }
 }
@@ -173,7 +173,7 @@ fn head(major: u8, argument: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes[from..]);
 }
 
-/// Encodes a number in the least of 2, 4 or 8 bytes that hold it exactly.
+/// Encodes a number in the smallest of 2, 4 or 8 bytes that holds it exactly.
 fn float(n: f64, out: &mut Vec<u8>) {
     let short = n as f32;
     if f64::from(short).to_bits() != n.to_bits() {
@@ -280,7 +280,7 @@ mod tests {
         }
     }
 
-    /// Shorter names come first, and those of one length in the order of their bytes.
+    /// Shorter names come first; names of the same length are sorted by their bytes.
     #[test]
     fn sorts_keys_deterministically() {
         let mut out = Vec::new();

@@ -31,18 +31,18 @@ impl SeenFields {
 /// The fields of the struct that is being decoded, at the end of a stack shared by all structs of a document.
 pub(super) type Slots = Vec<(usize, Value)>;
 
-/// Returns true if a decoded member is kept: zero is dropped if Go would not write it.
+/// Returns true if a decoded member is kept. Zero values that Go would not encode are dropped.
 pub(super) fn is_kept(field: &Field, value: &Value) -> bool {
     match field.presence {
         Presence::OmitZero => !is_zero(&field.ty, value) || resets_managers(field, value),
         Presence::Optional => !value.is_null(),
-        // A `null` is filled in again.
+        // `finish_struct` fills in `null` again.
         Presence::Always | Presence::AlwaysNull => !value.is_null(),
     }
 }
 
-/// Returns true for an empty `metadata.managedFields`, which resets all managers (KEP-555): it is the only list that is
-/// never written when empty, but differs from an absent one.
+/// Returns true for an empty `metadata.managedFields`, which resets all managers (KEP-555): it is the only list that
+/// encoding omits when empty although it differs from an absent one.
 fn resets_managers(field: &Field, value: &Value) -> bool {
     field.name == "managedFields" && matches!(value, Value::List(items) if items.is_empty())
 }
@@ -68,7 +68,7 @@ pub(super) fn finish_struct(message: &Message, slots: &mut Slots, base: usize) -
     Object::from_distinct(entries)
 }
 
-/// A map that is being decoded: Go writes maps by ascending key, and the last value of a repeated key counts.
+/// A map that is being decoded: Go encodes maps sorted by key, and the last value of a duplicate key wins.
 #[derive(Debug, Default)]
 pub(super) struct MapBuilder {
     entries: Vec<(Text, Value)>,

@@ -95,7 +95,8 @@ impl Keys {
     }
 }
 
-/// A decoded value, and the index of the first unknown entry of a map: the outer map's if both have one.
+/// A decoded value, and the index of the first unknown entry of a map. The outer map's index takes precedence over
+/// inner ones.
 struct DecodedItem {
     value: Value,
     unknown: Option<usize>,
@@ -188,7 +189,7 @@ impl Decoder {
                     _ => read_item(reader, later, &mut self.budget).map(DecodedItem::from),
                 }
             }
-            // A number is no quantity here, unlike in JSON.
+            // Unlike in JSON, a number is not a quantity here.
             Ty::Quantity => {
                 Ok(read_text(reader, later, || "string".to_owned())?.map_or(Value::Null, Value::Str).into())
             }
@@ -358,7 +359,7 @@ mod tests {
         )
     }
 
-    /// Encodes a JSON document as CBOR; `"#HEX"` stands for the item of these bytes.
+    /// Encodes a JSON document as CBOR; `"#HEX"` is the item with these bytes.
     fn document(text: &str) -> Vec<u8> {
         let tree = json::parse(text.as_bytes(), &Limits::default()).expect("it is JSON");
         let mut out = Vec::new();

@@ -1,6 +1,6 @@
-//! Go's converter of unstructured objects, applied to a tree: results of strategic merge patches become structs by it,
-//! not by the JSON decoder. It has its own error texts, accepts whole floating point numbers as integers, and stops at
-//! the first value that a field cannot hold, in the order of the fields.
+//! Go's unstructured converter (`runtime.DefaultUnstructuredConverter`), applied to a tree: it converts results of
+//! strategic merge patches to structs, instead of the JSON decoder. It has its own error texts, accepts whole floating
+//! point numbers as integers, and stops at the first value that a field cannot hold, in field order.
 
 use super::{from_value, go, scalar};
 use crate::{Message, Object, Ty, Value};
@@ -23,7 +23,7 @@ fn members(object: &mut Object, message: &Message) -> Result<(), String> {
     Ok(())
 }
 
-/// Converts a value of a type, which may have a name of its own in Go.
+/// Converts a value of a type, which may be a named type in Go.
 fn convert(value: &mut Value, ty: &Ty, name: Option<&str>) -> Result<(), String> {
     if value.is_null() {
         return Ok(());
@@ -105,7 +105,7 @@ fn wrapped(number: i64, ty: &Ty) -> i64 {
     }
 }
 
-/// Converts a floating point number to an integer. A number out of range becomes the least integer, as on processors.
+/// Converts a floating point number to an integer. A number out of range becomes the smallest integer, as on amd64.
 fn truncated(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }

@@ -1,5 +1,5 @@
-//! Empty lists and maps of a document that Go's `omitempty` drops: they are not part of the object, but validation can
-//! tell them from absent ones, and messages show them.
+//! Explicitly empty fields: lists and maps of a document that Go's `omitempty` drops. They are not part of the object,
+//! but validation can distinguish them from absent fields, and messages contain them.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -8,7 +8,7 @@ use binnacle_meta::Text;
 use crate::path::{Path, Step};
 use crate::{Field, Object, Presence, Value};
 
-/// The maximum number kept: further ones count as absent in validation.
+/// The maximum number of recorded fields: further ones count as absent in validation.
 const MAX_EMPTY_FIELDS: usize = 256;
 
 /// The paths of a document's empty lists and maps.
@@ -27,10 +27,10 @@ enum OwnedStep {
     Item { at: usize, mark: Option<Mark> },
 }
 
-/// The mark that identifies an item of a list after the list was reordered.
+/// A mark that identifies an item of a list after reordering.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Mark {
-    /// The item's name: an item with the same name is the same one, whatever else changes in it.
+    /// The item's name: items with the same name are the same item, regardless of other changes.
     Name(Text),
     /// The hash of the item's contents.
     Contents(u64),
@@ -40,7 +40,7 @@ enum Mark {
 const MAX_HASHED: usize = 64;
 
 impl EmptyFields {
-    /// Notes an empty value that is dropped.
+    /// Records an empty value that is dropped.
     pub(super) fn note(&mut self, field: &Field, value: &Value, path: Option<&Path<'_>>) {
         let list = match value {
             Value::List(items) if items.is_empty() => true,
@@ -61,13 +61,13 @@ impl EmptyFields {
         self.0.is_empty()
     }
 
-    /// Notes the marks of list items in this object: from here on items are found even if a list is reordered, and
+    /// Records the marks of list items in this object. Afterwards, items are found even if a list is reordered, and
     /// removed items are ignored.
     pub fn mark_items(&mut self, object: &Value) {
         self.0.iter_mut().for_each(|empty| empty.mark_items(object));
     }
 
-    /// Restores the empty lists and maps if the object has no value there now.
+    /// Restores the empty lists and maps where the object has no value.
     pub fn restore(&self, object: &mut Value) {
         self.0.iter().for_each(|empty| empty.restore(object));
     }
@@ -82,7 +82,7 @@ impl EmptyFields {
         self.0.iter().filter(|empty| !empty.list).for_each(|empty| empty.restore(object));
     }
 
-    /// Returns true if there was an empty map at the path, which goes through no list.
+    /// Returns true if there was an empty map at the path. The path must not contain lists.
     pub fn holds_map(&self, path: &[&str]) -> bool {
         let is_there = |steps: &[OwnedStep]| {
             steps.len() == path.len()

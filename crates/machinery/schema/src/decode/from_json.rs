@@ -39,7 +39,7 @@ struct Decoder<'a> {
     problems: DecodeProblems,
     findings: Findings,
     empty_fields: EmptyFields,
-    /// Above zero inside types that use Go's ordinary decoder, which reports no findings.
+    /// Greater than zero inside types that use Go's standard decoder, which reports no findings.
     lenient: u32,
     slots: Slots,
 }
@@ -184,7 +184,7 @@ impl<'a> Decoder<'a> {
             // Types that keep their JSON text.
             (_, Ty::FieldsV1) => return Ok(Value::Raw(compacted(self.cursor.skip(depth)?).into())),
             (b'{' | b'[', Ty::RawExtension) => {
-                // Go keeps it as text, whose numbers may have any size.
+                // Go stores it as raw JSON, whose numbers may have any size.
                 let mut report = Report::new(None);
                 let start = self.cursor.position();
                 let tree = free_form(&mut self.cursor, depth, None, &mut report)?;
@@ -315,7 +315,7 @@ impl<'a> Decoder<'a> {
         let depth = depth.checked_sub(1).ok_or(Malformed)?;
         let merges = before.is_some();
         let mut builder = MapBuilder::of(before.unwrap_or_default());
-        // In a map that continues an earlier one of the same name, only its own keys count as repeated.
+        // In a map that continues an earlier one of the same name, only keys repeated within it count as duplicates.
         let mut own = MapBuilder::default();
         let mut more = self.cursor.open(b'}')?;
         while more {
@@ -343,7 +343,7 @@ impl<'a> Decoder<'a> {
         Ok(builder.finish())
     }
 
-    /// Reads like Go's ordinary decoder inside a type's own decoder: there are no findings, and any error ends
+    /// Decodes like Go's standard decoder, which types with their own decoder use: without findings, and any error ends
     /// decoding.
     fn lenient<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Malformed>) -> Result<T, Malformed> {
         self.lenient += 1;

@@ -23,8 +23,8 @@ pub fn value_within(tree: Value, message: &Message, limits: &Limits) -> Result<D
     decoded(tree, message, Decoder::new(limits))
 }
 
-/// Decodes a tree that has passed [`super::convert_numbers`]: paths of unknown fields are without the keys of maps, as
-/// in Go's converter.
+/// Decodes a tree that has passed [`super::convert_numbers`]: paths of unknown fields do not include map keys, as in
+/// Go's converter.
 pub fn converted(tree: Value, message: &Message) -> Result<Decoded, DecodeError> {
     decoded(tree, message, Decoder { names_keys: false, ..Decoder::new(&Limits::default()) })
 }
@@ -44,7 +44,7 @@ fn decoded(tree: Value, message: &Message, mut decoder: Decoder) -> Result<Decod
     Ok(Decoded { value, findings: decoder.findings, empty_fields: decoder.empty_fields })
 }
 
-/// Checks a value on its own: the error is the reason why its type rejects it.
+/// Checks a single value. The error is the reason why its type rejects it.
 pub(super) fn check_value(value: &Value, ty: &Ty) -> Result<(), DecodeError> {
     binnacle_work::temporary(|| {
         let mut decoder = Decoder::new(&Limits::default());
@@ -55,14 +55,14 @@ pub(super) fn check_value(value: &Value, ty: &Ty) -> Result<(), DecodeError> {
 }
 
 struct Decoder {
-    /// After it is exhausted nothing more is built, and the result is not used.
+    /// Once it is exhausted, nothing more is built, and the result is discarded.
     budget: Budget,
     problems: DecodeProblems,
     findings: Findings,
     empty_fields: EmptyFields,
     /// As in the JSON decoder.
     lenient: u32,
-    /// True if paths of unknown fields have the keys of maps.
+    /// True if paths of unknown fields include map keys.
     names_keys: bool,
     slots: Slots,
 }

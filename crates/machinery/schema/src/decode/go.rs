@@ -38,7 +38,7 @@ pub(super) fn element(ty: &str) -> Option<&str> {
     Some(element.strip_prefix('*').unwrap_or(element))
 }
 
-/// Returns the Go type of values of a schema type without named types.
+/// Returns the Go type of a schema type, ignoring named types.
 pub(super) fn type_name(ty: &Ty) -> String {
     if let Some(element) = ty.element() {
         return format!("[]{}", type_name(element));
@@ -82,7 +82,7 @@ fn short_name(message: &Message) -> &str {
     message.name.rsplit('.').next().unwrap_or_default()
 }
 
-/// Returns `v1.PodSpec` for `io.k8s.api.core.v1.PodSpec`: Go shows the last element of the package.
+/// Returns `v1.PodSpec` for `io.k8s.api.core.v1.PodSpec`: Go displays the last element of the package.
 pub(super) fn qualified_name(message: &Message) -> String {
     let mut parts = message.name.rsplit('.');
     let name = parts.next().unwrap_or_default();
@@ -92,7 +92,8 @@ pub(super) fn qualified_name(message: &Message) -> String {
     }
 }
 
-/// Returns the embedded structs between a struct and its field, outermost first: Go's errors show them, JSON does not.
+/// Returns the embedded structs between a struct and its field, outermost first: Go's errors contain them, JSON does
+/// not.
 fn embedded(message: &Message, field: &Field) -> &'static [&'static str] {
     if field.embedded_in.is_empty() {
         let inline = field.tag == 0 && matches!(field.name.as_str(), "apiVersion" | "kind");

@@ -49,7 +49,7 @@ pub(super) fn scalar(ty: &Ty, scalar: Scalar<'_>, path: Option<&Path<'_>>, probl
                 Value::Null
             }
         },
-        // Go keeps a number beyond floating point as text here.
+        // Go stores a number beyond the range of floating point as text here.
         (Ty::RawExtension, Scalar::Number(n)) => crate::json::number(&n).unwrap_or_else(|| Value::Raw(Text::new(n))),
         (Ty::Json, Scalar::Number(n)) => crate::json::number(&n).unwrap_or_else(|| overflow(&n, problems)),
         (Ty::RawExtension | Ty::Json, Scalar::Str(text)) => Value::Str(Text::new(text)),
@@ -77,7 +77,7 @@ pub(super) fn scalar(ty: &Ty, scalar: Scalar<'_>, path: Option<&Path<'_>>, probl
         },
         (Ty::SchemaOrBool(_), Scalar::Bool(b)) => Value::Bool(b),
         (Ty::SchemaOrBool(_), _) => fatal("boolean or JSON schema expected", problems),
-        // Go ignores any other shape.
+        // Go ignores values of any other type.
         (Ty::SchemaOrArray(_) | Ty::SchemaOrStrings(_), _) => Value::Null,
         (_, scalar) => mismatch(ty, scalar.kind(), path, problems),
     }
@@ -162,7 +162,7 @@ pub(super) fn byte_list(items: &[Value], path: Option<&Path<'_>>, problems: &mut
     Value::Str(Text::new(BASE64_STANDARD.encode(bytes)))
 }
 
-/// Replaces floating point numbers by their text in the JSON, for a document that an error quotes.
+/// Replaces floating point numbers by their JSON text, for a document that an error quotes.
 pub fn show_numbers(value: &mut Value) {
     match value {
         Value::Float(n) => *value = Value::Raw(float_literal(*n).into()),

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use crate::limits::{Budget, TooManyElements};
 
-/// The error of a text that is not JSON, nests too deep or has too many elements; [`super::read_error`] finds the details.
+/// The error of a text that is not JSON, nests too deep or has too many elements; [`super::read_error`] returns the
+/// details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
@@ -95,7 +96,7 @@ impl<'a> Cursor<'a> {
         Ok(true)
     }
 
-    /// Consumes what follows a member, a comma or the closing bracket; returns true if another member follows.
+    /// Consumes the comma or closing bracket after a member; returns true if another member follows.
     #[inline]
     pub(crate) fn more(&mut self, close: u8) -> Result<bool, Malformed> {
         let byte = self.peek()?;
@@ -285,7 +286,7 @@ fn plain(bytes: &[u8], from: usize) -> usize {
             | (word.wrapping_sub(ONES * 0x20) & !word);
         let special = special & HIGHS;
         if special != 0 {
-            // Borrows only affect higher bytes: the lowest mark is correct.
+            // Borrows only affect higher bytes, so the lowest mark is correct.
             return at + special.trailing_zeros() as usize / 8;
         }
         at += 8;

@@ -21,14 +21,14 @@ pub(crate) struct Report<'f> {
     pub(crate) numbers: Numbers,
 }
 
-/// How numbers are read whose text is another one when they are written.
+/// The treatment of numbers whose text changes when they are written.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Numbers {
     #[default]
     ByValue,
-    /// By value, and there is one.
+    /// By value, and the document has such a number.
     HasRewritten,
-    /// As [`Value::Raw`], with the text that was sent.
+    /// As [`Value::Raw`], with the original text.
     AsSent,
 }
 
@@ -38,7 +38,7 @@ impl<'f> Report<'f> {
     }
 }
 
-/// Reads a document. Members keep their order; a repeated member has its last value, at its first place.
+/// Reads a document. Members keep their order; a duplicate member has its last value, at its first position.
 ///
 /// Numbers become [`Value::Int`] if they have no point and fit 64 bits, and [`Value::Float`] otherwise, as in Go's
 /// unstructured objects.
@@ -65,7 +65,7 @@ pub struct AnyNumberDocument {
     pub findings: Findings,
     /// The first number that an `f64` cannot hold.
     pub beyond: Option<String>,
-    /// True if writing the value gives a number another text (`1e3`): [`parse_as_sent`] keeps the text.
+    /// True if writing the value changes the text of a number (`1e3`); [`parse_as_sent`] keeps the text.
     pub rewrites_numbers: bool,
 }
 
@@ -78,15 +78,15 @@ pub fn parse_with_any_number(bytes: &[u8], limits: &Limits) -> Result<AnyNumberD
     Ok(AnyNumberDocument { value, findings, beyond, rewrites_numbers })
 }
 
-/// Reads a document like [`parse`], for a message that quotes it: numbers that would be written with another text become
+/// Reads a document like [`parse`], for a message that quotes it: numbers whose text would change become
 /// [`Value::Raw`].
 pub fn parse_as_sent(bytes: &[u8], limits: &Limits) -> Result<Value, JsonError> {
     let mut report = Report { numbers: Numbers::AsSent, ..Report::new(None) };
     read_any_number(bytes, limits, &mut Budget::new(limits), &mut report)
 }
 
-/// Returns a number in a tree from [`parse_with_any_number`] that an `f64` cannot hold. Objects that the tree carries as
-/// text have none.
+/// Returns a number in a tree from [`parse_with_any_number`] that an `f64` cannot hold. Raw objects in the tree contain
+/// no such number.
 pub fn raw_number(value: &Value) -> Option<&str> {
     match value {
         Value::Raw(text) => text.starts_with(|c: char| c == '-' || c.is_ascii_digit()).then_some(text),
@@ -157,13 +157,13 @@ fn type_meta_field(name: &str) -> Option<&'static str> {
     ["apiVersion", "kind"].into_iter().find(|field| name.eq_ignore_ascii_case(field))
 }
 
-/// Returns true for a name that is not `apiVersion` or `kind`, but counts as one of them.
+/// Returns true for a name that matches `apiVersion` or `kind` in another case.
 pub fn is_type_meta_in_other_case(name: &str) -> bool {
     type_meta_field(name).is_some_and(|field| field != name)
 }
 
 /// Returns the version and kind of a tree as Go's decoder finds them in its JSON, whose members are sorted by name; the
-/// last of several counts, but for `null`. The error is that of [`type_meta`].
+/// last of several wins, except `null`. The error is that of [`type_meta`].
 pub fn tree_type_meta(tree: &Value) -> Result<TypeMeta, String> {
     let mut meta = TypeMeta::default();
     let members = match tree {
@@ -185,13 +185,13 @@ pub fn tree_type_meta(tree: &Value) -> Result<TypeMeta, String> {
     Ok(meta)
 }
 
-/// Checks that a tree is an object whose `apiVersion` and `kind` are texts, as [`tree_type_meta`].
+/// Checks that a tree is an object whose `apiVersion` and `kind` are texts, like [`tree_type_meta`].
 pub fn check_type_meta(tree: &Value) -> Result<(), String> {
     tree_type_meta(tree).map(drop)
 }
 
-/// Checks that a tree may have a version and kind, as [`check_type_meta`], and that the `apiVersion` has the form of one
-/// if it is present. The error is that of Go's serializer.
+/// Checks `apiVersion` and `kind` like [`check_type_meta`], and that a present `apiVersion` is well-formed. The error
+/// is that of Go's serializer.
 pub fn interpret(tree: &Value) -> Result<(), String> {
     let meta = tree_type_meta(tree).map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))?;
     let api_version = meta.api_version.as_str();
@@ -201,7 +201,7 @@ pub fn interpret(tree: &Value) -> Result<(), String> {
     }
 }
 
-/// Checks what Go's decoder of custom resources needs: as [`interpret`], and a kind. The error is Go's.
+/// Checks the requirements of Go's unstructured decoder: like [`interpret`], and a kind. The error is Go's.
 pub fn check_unstructured(tree: &Value) -> Result<(), String> {
     interpret(tree)?;
     if tree.str_at(&["kind"]).is_empty() {
@@ -362,11 +362,11 @@ pub(crate) fn free_form(
     })
 }
 
-/// Returns true if a number that was read from this text has it in messages as well.
+/// Returns true if a number that was read from this text is written with the same text.
 fn is_written_as(number: &Value, literal: &str) -> bool {
     match number {
         Value::Float(n) => float_literal(*n) == literal,
-        // The only other text of an integer is that of the negative zero.
+        // The only integer with another text is negative zero.
         _ => literal != "-0",
     }
 }

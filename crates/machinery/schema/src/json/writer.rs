@@ -16,7 +16,7 @@ pub fn write(value: &Value, out: &mut Vec<u8>) {
         Value::Int(n) => write_int(*n, out),
         Value::Float(n) => write_float(*n, out),
         Value::Str(text) => write_string(text, out),
-        // The text is original; Go's encoder removes its space and escapes HTML characters.
+        // The text may not be compact; Go's encoder removes whitespace and escapes HTML characters.
         Value::Raw(text) => out.extend_from_slice(compacted(text).as_bytes()),
         Value::List(items) => {
             out.push(b'[');
@@ -125,14 +125,14 @@ pub fn compact(bytes: &[u8], limits: &Limits) -> Result<String, JsonError> {
     }
 }
 
-/// Returns JSON without schema whose text must be kept, as in a `RawExtension`: the tree that was read from `text`, or
+/// Returns schemaless JSON whose text must be preserved, as in a `RawExtension`: the tree that was read from `text`, or
 /// the text itself if the tree would be written differently.
 pub(crate) fn carried(text: &str, tree: Value) -> Value {
     let is_container = matches!(tree, Value::Object(_) | Value::List(_));
     if is_container && to_string(&tree) != text { Value::Raw(text.into()) } else { tree }
 }
 
-/// Converts carried JSON texts to trees, at any depth: for code that reads or edits them.
+/// Converts raw JSON values to trees, at any depth, for code that reads or edits them.
 pub fn unpack(value: &mut Value) {
     match value {
         Value::Raw(text) => {
@@ -146,18 +146,18 @@ pub fn unpack(value: &mut Value) {
     }
 }
 
-/// Returns the integer whose JSON text is that of the number; `None` for a number whose text is no 64-bit integer.
+/// Returns the integer with the same JSON text as the number; `None` if that text is not a 64-bit integer.
 pub(crate) fn integer_of(n: f64) -> Option<i64> {
     let is_integer = n.fract() == 0.0 && n.abs() < 1e19;
     is_integer.then(|| n.to_string().parse().ok()).flatten()
 }
 
-/// Replaces the numbers of a tree by those that reading its JSON text gives, at any depth.
+/// Replaces the numbers of a tree by those that result from reading its JSON text, at any depth.
 pub fn normalize_numbers(value: &mut Value) {
     match value {
         Value::Float(n) => {
-            if let Some(integer_of) = integer_of(*n) {
-                *value = Value::Int(integer_of);
+            if let Some(integer) = integer_of(*n) {
+                *value = Value::Int(integer);
             }
         }
         Value::Object(object) => object.iter_mut().for_each(|(_, member)| normalize_numbers(member)),
@@ -166,7 +166,7 @@ pub fn normalize_numbers(value: &mut Value) {
     }
 }
 
-/// Replaces floating point numbers by their JSON text, for a tree that is decoded as if it were read from that text.
+/// Replaces floating point numbers by their JSON text, for a tree that is decoded like its JSON text.
 pub fn show_floats(value: &mut Value) {
     match value {
         Value::Float(n) => {
@@ -180,7 +180,7 @@ pub fn show_floats(value: &mut Value) {
     }
 }
 
-/// Like [`compact`], for a text that is known to be well formed.
+/// Like [`compact`], for a well-formed text.
 pub(crate) fn compacted(text: &str) -> Cow<'_, str> {
     if !has_byte(text.as_bytes(), |b| (b <= b' ') | is_html(b)) {
         return Cow::Borrowed(text);
@@ -284,8 +284,8 @@ const fn is_html(b: u8) -> bool {
     (b == b'<') | (b == b'>') | (b == b'&') | (b == 0xe2)
 }
 
-/// Returns true if `is` holds for one of the bytes. Sixteen are tested together, which compilers vectorize; at the end
-/// some are tested twice.
+/// Returns true if `is` holds for one of the bytes. Tests sixteen bytes at a time, which compiles to vector
+/// instructions; some bytes at the end are tested twice.
 #[inline(always)]
 pub fn has_byte(bytes: &[u8], is: impl Fn(u8) -> bool) -> bool {
     let together = |chunk: &[u8]| chunk.iter().fold(false, |found, b| found | is(*b));
@@ -317,7 +317,8 @@ fn write_int(n: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Formats a number as it was in the JSON. It has a point or an exponent, or it would be a [`Value::Int`].
+/// Formats a number like in the original JSON, where it had a point or an exponent; otherwise it would be a
+/// [`Value::Int`].
 pub(crate) fn float_literal(n: f64) -> String {
     let mut text = Vec::new();
     write_float(n, &mut text);

@@ -19,8 +19,8 @@ use crate::limits::{Budget, Limits};
 use crate::types::{Field, Message, MessageRef, Ty};
 use crate::value::{Object, Value};
 
-/// The default limit of nested messages. Only schemas of custom resources nest without limit; each property takes one
-/// level.
+/// The default limit of nested messages. Only schemas of custom resources have unlimited nesting; each property takes
+/// one level.
 pub const DEPTH: usize = 256;
 
 /// Decodes a message without envelope: fields in schema order, zero values as in the object's JSON. `apiVersion` and
@@ -81,8 +81,8 @@ fn read_object(
     }
 }
 
-/// Returns a message with only the fields on these paths, for decoding only them: all others are skipped. A path goes
-/// through lists and maps into their elements; the empty name in a message leaves it without fields.
+/// Returns a message with only the fields on these paths, for decoding only them: all others are skipped. Paths
+/// traverse lists and maps into their elements. An empty name in a message leaves it without fields.
 pub fn narrow(message: &Message, paths: &[&[&str]]) -> Message {
     let narrowed = message.fields.iter().filter_map(|field| {
         let below: Vec<&[&str]> =
@@ -109,8 +109,8 @@ fn narrow_type(ty: &Ty, paths: &[&[&str]]) -> Option<Ty> {
     }
 }
 
-/// A decoder that builds values in their final place, `null` before, as they are too large to be moved. All methods
-/// return true if the value is not Go's zero value.
+/// A decoder that builds values in place, in slots that start as `null`, because moving them would be expensive. All
+/// methods return true if the value is not Go's zero value.
 struct Decoder<'a> {
     index: Index<'a>,
     budget: Budget,
@@ -161,7 +161,7 @@ impl<'a> Decoder<'a> {
                     }
                     false
                 };
-                // Behind a pointer only a JSON `null` counts as absent, for any type.
+                // Behind a pointer, only a JSON `null` counts as absent, for any type.
                 let (stays, counts) = match plan.absent {
                     Absent::Nothing if plan.omits_zero => (more, more),
                     Absent::Nothing => (!out.is_null(), !out.is_null()),
@@ -190,7 +190,7 @@ impl<'a> Decoder<'a> {
         match (rule, Shape::of(ty)) {
             (Rule::OmittedText, _) => {
                 *out = Value::Str(shared_text(&self.index.raw[range]));
-                // Its text is never empty.
+                // The text is never empty.
                 Ok(true)
             }
             (Rule::Varint | Rule::Fixed64, _) => Ok(number(&mut self.reader(range), ty, out)?),
@@ -412,7 +412,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Appends an item and returns its place.
+/// Appends an item and returns a reference to it.
 fn next(items: &mut Vec<Value>) -> &mut Value {
     items.push(Value::Null);
     match items.last_mut() {

@@ -16,7 +16,7 @@ pub fn encode(value: &Value, message: &Message, out: &mut Vec<u8>) {
     Encoder { values: Vec::with_capacity(NESTED_FIELDS) }.message(message, value.as_object(), out);
 }
 
-/// The fields of a pod, its spec, a container and structs below it: more are rarely needed at a time.
+/// The number of fields of a pod, its spec, a container and nested structs. More are rarely needed at a time.
 const NESTED_FIELDS: usize = 192;
 
 struct Encoder<'v> {
@@ -143,7 +143,7 @@ impl<'v> Encoder<'v> {
                 if !value.is_null() {
                     put_key(1, DELIMITED, out);
                     match (ty, value) {
-                        // As the client sent it.
+                        // Written as the client sent it.
                         (Ty::RawExtension, Value::Raw(text)) => put_bytes(text.as_bytes(), out),
                         _ => put_delimited(out, |out| json::write(value, out)),
                     }
@@ -167,7 +167,7 @@ impl<'v> Encoder<'v> {
                     self.record(2, &Ty::String, item, out);
                 }
             }),
-            // A list in the place of one value: protobuf wraps it in a message.
+            // A list in place of a single value, which protobuf wraps in a message.
             Ty::StaticWrappedList(element) => self.wrapped(element, value, out),
             Ty::List(_) | Ty::ListOf(_) | Ty::StaticList(_) | Ty::Map(_) | Ty::StaticMap(_) => put_varint(0, out),
             Ty::Bool | Ty::Int32 | Ty::Int64 | Ty::Uint32 | Ty::Double => unreachable!("numbers are not delimited"),

@@ -95,7 +95,7 @@ pub struct ListMeta<'a> {
     pub resource_version: &'a str,
     pub continue_token: &'a str,
     pub remaining_item_count: Option<i64>,
-    /// The selector of the shard that the list is; empty if it is none.
+    /// The shard selector of the list; empty if it is not a shard.
     pub shard: &'a str,
 }
 
@@ -105,7 +105,7 @@ pub fn list_head(api_version: &str, kind: &str, meta: ListMeta<'_>, items_len: u
     let mut metadata = Vec::with_capacity(64);
     put_key(1, DELIMITED, &mut metadata);
     put_delimited(&mut metadata, |out| {
-        // The self link, which servers do not set any more.
+        // The self link, which servers no longer set.
         put_key(1, DELIMITED, out);
         put_bytes(b"", out);
         put_key(2, DELIMITED, out);

@@ -37,7 +37,7 @@ pub(super) struct Span {
 
 impl Span {
     fn new(range: Range<usize>) -> Self {
-        // Messages longer than 4 GiB were refused.
+        // Messages longer than 4 GiB were rejected.
         Self { start: range.start as u32, end: range.end as u32 }
     }
 
@@ -69,7 +69,7 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Notes the positions of a message's fields.
+    /// Records the positions of a message's fields.
     pub(super) fn open(&mut self, range: Range<usize>, message: &Message) -> Result<Frame, ReadStop> {
         let n = message.fields.len();
         if n > MAX_FIELDS {

@@ -1,5 +1,5 @@
 //! The fields of a message for protobuf: by ascending number, with embedded structs as groups of their own, and found
-//! by number in one step. The facts that readers need for each record are computed here once.
+//! by number in one step. The data that readers need for each record is computed once.
 
 use super::wire::{DELIMITED, FIXED64, VARINT};
 use crate::types::{Field, Presence, Ty};
@@ -10,7 +10,7 @@ pub(crate) struct Plan {
     /// The message itself first, then the structs embedded in it.
     groups: Vec<Group>,
     pub(super) fields: Box<[FieldPlan]>,
-    /// The fields that JSON shows even if they are absent in the bytes.
+    /// The fields that JSON contains even if they are absent in the bytes.
     pub(super) always_shown: FieldSet,
 }
 
@@ -62,7 +62,7 @@ pub(super) enum Rule {
     Map,
 }
 
-/// The facts of a field that readers need for each record.
+/// The data of a field that readers need for each record.
 #[derive(Debug)]
 pub(super) struct FieldPlan {
     /// `,"name":` as in JSON, if it fits.
@@ -93,7 +93,7 @@ pub(super) enum Absent {
     Constant,
 }
 
-/// The way in which a field's records make its value.
+/// The mapping of a field's records to its value.
 pub(super) enum Shape<'t> {
     /// Each record is an element.
     List(&'t Ty),
@@ -122,7 +122,7 @@ impl Plan {
         let mut groups = vec![Group::default()];
         for (index, field) in fields.iter().enumerate().filter(|(_, field)| field.tag != 0) {
             let group = field.embedded_in.iter().fold(0, |group, tag| embedded(&mut groups, group, *tag));
-            // The build refuses messages with far fewer fields.
+            // The build rejects messages with far fewer fields.
             let Ok(index) = u16::try_from(index) else { break };
             groups[group].entries.push(Entry { tag: field.tag, rule: Rule::of(field), index });
         }

@@ -1,4 +1,4 @@
-//! JSON without a schema in protobuf: raw extensions, values in schemas, the fields of managed fields.
+//! Raw JSON in protobuf: raw extensions, values in schemas, and FieldsV1.
 
 use super::error::ProtoError;
 use crate::json::{self, JsonError};
@@ -17,12 +17,12 @@ impl From<JsonError> for ProtoError {
     }
 }
 
-/// Parses carried JSON to a tree.
+/// Parses raw JSON to a tree.
 pub(super) fn read(raw: &[u8], budget: &mut Budget) -> Result<Value, ProtoError> {
     Ok(json::parse_within(raw, &LIMITS, budget)?)
 }
 
-/// Parses carried JSON whose exact text must be kept.
+/// Parses raw JSON whose exact text must be preserved.
 pub(super) fn read_exactly(raw: &[u8], budget: &mut Budget) -> Result<Value, ProtoError> {
     let tree = read(raw, budget)?;
     Ok(match std::str::from_utf8(raw) {
@@ -31,7 +31,7 @@ pub(super) fn read_exactly(raw: &[u8], budget: &mut Budget) -> Result<Value, Pro
     })
 }
 
-/// Returns carried JSON as compact text.
+/// Returns raw JSON as compact text.
 pub(super) fn carry(raw: &[u8]) -> Result<Value, ProtoError> {
     if is_plain_trie(raw)
         && let Ok(text) = std::str::from_utf8(raw)
@@ -71,7 +71,7 @@ fn is_plain_trie(raw: &[u8]) -> bool {
             return false;
         }
         if let [b'}', ..] = rest {
-            // Closes this object, and all that end here.
+            // Closes this object, and all parents that end here.
             loop {
                 match rest {
                     [b'}', after @ ..] if depth > 0 => {

@@ -1,4 +1,4 @@
-//! Small messages that are single values in the API: times, quantities, numbers or texts, carried JSON.
+//! Small messages that are single values in the API: times, quantities, numbers or strings, raw JSON.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -169,7 +169,7 @@ pub(super) fn schema_or(raw: &[u8], range: Range<usize>, or: SchemaAlternative) 
     Ok(found)
 }
 
-/// Returns text as Go's JSON shows it: each byte that is not valid UTF-8 becomes a replacement character.
+/// Returns text like Go's JSON: each byte that is not valid UTF-8 becomes a replacement character.
 pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),

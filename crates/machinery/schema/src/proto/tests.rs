@@ -1,4 +1,4 @@
-//! Handmade messages, whose bytes are known from the wire format and from Go's generated code.
+//! Handwritten messages, whose bytes follow from the wire format and Go's generated code.
 
 use super::*;
 use crate::types::{Field, Message, MessageRef, Presence, Ty};
@@ -242,7 +242,7 @@ fn decodes_messages_of_other_encoders() {
         ("", zero.clone()),
         // Unknown numbers of every wire type, including a group.
         ("f8 07 05 f9 07 01 02 03 04 05 06 07 08 fa 07 01 'x' fb 07 08 01 fc 07 fd 07 01 02 03 04", zero.clone()),
-        // The last text counts, even if it is empty.
+        // The last string wins, even if it is empty.
         ("12 01 'a' 12 01 'b'", format!(r#"{{{metadata},"text":"b",{rest},{nulls},"verbs":null}}"#)),
         ("12 01 'a' 12 00", zero.clone()),
         ("30 05 30 00", zero.clone()),
@@ -279,13 +279,13 @@ fn decodes_messages_of_other_encoders() {
             "92 01 0b 0a 01 'a' 12 06 0a 04 '1000'",
             format!(r#"{{{metadata},{rest},{nulls},"limits":{{"a":"1k"}},"verbs":null}}"#),
         ),
-        // Go's zero time counts as absent, an empty pointer to a time as well.
+        // Go's zero time counts as absent, as does an empty pointer to a time.
         ("9a 01 0d 08 80 92 b8 c3 98 fe ff ff ff 01 10 00", zero.clone()),
         ("a2 01 00", zero.clone()),
         // Fields without contents.
         ("ba 01 02 0a 00 c2 01 00 ea 01 00 fa 01 00", zero.clone()),
         ("d2 01 00", zero.clone()),
-        // Integers are cut to their width.
+        // Integers are truncated to their width.
         ("30 80 80 80 80 10", zero.clone()),
         (
             "30 ff ff ff ff 0f",
@@ -341,7 +341,7 @@ fn rejects_malformed_messages() {
     }
 }
 
-/// Every prefix of a message and every single wrong byte: a value or an error, and the same from both readers.
+/// Every prefix of a message and every single corrupt byte yields a value or an error, the same in both decoders.
 #[test]
 fn both_decoders_agree_on_corrupt_messages() {
     let value = value!({
@@ -373,7 +373,7 @@ fn both_decoders_agree_on_corrupt_messages() {
 
 #[test]
 fn bounds_depth() {
-    // A field whose message is its own message, which only a static can have.
+    // A field with the type of its own message, which is only possible in a static.
     static SELF: LazyLock<Message> = LazyLock::new(|| {
         let next: &'static Message = Box::leak(Box::new(Message::new("t.Level5", vec![])));
         let mut message =

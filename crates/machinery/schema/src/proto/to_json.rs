@@ -1,8 +1,8 @@
 //! Converts protobuf directly to JSON, without a tree: responses of GET, LIST and WATCH from stored bytes.
 //!
-//! JSON has the fields in the order of the Go struct, protobuf by number. So each message is read twice: once to note
-//! the positions of its fields, once to write them. Bytes that are well formed but not in the encoder's order (a field
-//! in two places, an unsorted map) are normalized first.
+//! JSON has the fields in the order of the Go struct, protobuf by number. So each message is read twice: once to record
+//! the positions of its fields, and once to write them. Bytes that are well formed but not in the encoder's order (a
+//! field in two places, an unsorted map) are normalized first.
 
 use std::ops::Range;
 
@@ -118,8 +118,8 @@ struct Writer<'a, 'o> {
 impl<'a> Writer<'a, '_> {
     /// Writes a message; returns true if it is not Go's zero value.
     ///
-    /// Each member begins with a comma, and the first comma becomes the brace, so that a member that is to be omitted
-    /// can be cut off again. Lists and maps are written the same way.
+    /// Each member begins with a comma, and the first comma becomes the brace, so that a member can be truncated if it
+    /// must be omitted. Lists and maps are written the same way.
     fn message(
         &mut self,
         range: Range<usize>,
@@ -215,7 +215,7 @@ impl<'a> Writer<'a, '_> {
         depth: usize,
     ) -> Result<WrittenValue, ReadStop> {
         match (rule, Shape::of(&field.ty)) {
-            // Its text is never empty.
+            // The text is never empty.
             (Rule::OmittedText, _) => {
                 put_text_of(self.index.raw, range, self.out);
                 Ok(WrittenValue::Value)

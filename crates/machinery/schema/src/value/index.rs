@@ -8,19 +8,19 @@ use hashbrown::HashTable;
 
 use super::Value;
 
-/// Finds the members of an object by the hashes of their names. It has only their positions, so it takes at most twelve
-/// bytes per member.
+/// Finds the members of an object by the hashes of their names. It stores only their positions, so it takes at most
+/// twelve bytes per member.
 #[derive(Clone, Debug)]
 pub(super) struct Index(HashTable<u32>);
 
-/// Names are chosen by clients: without a random key they could be chosen to have the same hash.
+/// Clients choose the names; without a random key they could force hash collisions.
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 fn hash(name: &str) -> u64 {
     HASHER.hash_one(name)
 }
 
-/// No object has more members than fit a document.
+/// The size of a document limits the number of members.
 fn position(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
@@ -51,7 +51,7 @@ impl Index {
         }
     }
 
-    /// Removes the member at a position, which the last member then takes. To be called before that is done.
+    /// Removes the member at a position, and moves the last member there. Must be called before the entries change.
     pub(super) fn swap_remove(&mut self, entries: &[(Text, Value)], at: usize) {
         let (removed, last) = (position(at), position(entries.len().saturating_sub(1)));
         if let Ok(entry) = self.0.find_entry(hash_at(entries, removed), |at| *at == removed) {

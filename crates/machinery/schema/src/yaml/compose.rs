@@ -1,4 +1,4 @@
-//! The nodes of a text's first document, and the parser's errors in Go's words.
+//! The nodes of a text's first document, and the parser's errors with Go's messages.
 
 use std::collections::HashMap;
 
@@ -113,8 +113,8 @@ fn full_tag(tag: Option<&Tag>) -> String {
     tag.map(|tag| format!("{}{}", tag.handle(), tag.suffix())).unwrap_or_default()
 }
 
-/// Refuses the escapes of JSON that YAML 1.1 does not have, and Go neither: slashes and surrogate pairs. `line` is that of the quoted
-/// text's begin, from 0.
+/// Rejects the JSON escapes that neither YAML 1.1 nor Go supports: slashes and surrogate pairs. `line` is the 0-based
+/// line of the opening quote.
 fn check_escapes(quoted: &str, line: usize) -> Result<(), YamlError> {
     let mut bytes = quoted.bytes().enumerate();
     while let Some((at, byte)) = bytes.next() {
@@ -134,13 +134,13 @@ fn check_escapes(quoted: &str, line: usize) -> Result<(), YamlError> {
     Ok(())
 }
 
-/// The stage in which Go finds an error: scanning tokens and parsing them count lines differently.
+/// The stage at which Go finds an error. Scanning and parsing count lines differently.
 enum Stage {
     Scanning,
     Parsing,
 }
 
-/// Returns the error in Go's words, with Go's line.
+/// Returns the error with Go's message and line.
 fn syntax_error(error: &ScanError, text: &str) -> YamlError {
     let (stage, problem) = problem(error.kind());
     // Go counts from 0, and its errors for unclosed values have the line of the text's end.
@@ -254,7 +254,7 @@ fn problem(kind: &ErrorKind) -> (Stage, String) {
             (Scanning, "found character that cannot start any token")
         }
         ErrorKind::RecursionLimitExceeded => (Scanning, "exceeded max depth"),
-        // Documents that Go's parser would accept, or limits of the parser, have its own text.
+        // Documents that Go's parser would accept, and limits of this parser, have their own text.
         other => return (Scanning, other.to_string()),
     };
     (stage, problem.to_owned())

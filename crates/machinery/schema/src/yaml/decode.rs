@@ -184,7 +184,7 @@ impl Decoder<'_> {
         result
     }
 
-    /// Counts a node, and refuses documents with too many nodes from aliases, by Go's limit and by this crate's.
+    /// Counts a node, and rejects documents with too many nodes from aliases, by Go's limit and this crate's limit.
     fn count(&mut self, depth: usize) -> Result<(), YamlError> {
         if depth > self.limits.max_depth {
             return Err(too_deep(self.limits.max_depth));
@@ -277,7 +277,7 @@ impl Yaml {
     }
 }
 
-/// Returns a number as Go's JSON encoder would pass it on: whole numbers lose their point.
+/// Returns a number as Go's JSON encoder writes it: whole numbers have no decimal point.
 fn float(n: f64) -> Result<Value, YamlError> {
     if !n.is_finite() {
         return Err(YamlError::Document(format!("json: unsupported value: {}", number::format_g(n))));

@@ -1,5 +1,5 @@
-//! Fast reading of JSON where YAML is accepted, which nearly all clients send: it takes a tenth of the work. Documents
-//! that YAML may read differently are left to the YAML parser.
+//! A fast path for JSON where YAML is accepted, which most clients send: it takes a tenth of the work. Documents that
+//! YAML may interpret differently are left to the YAML parser.
 
 use binnacle_meta::Text;
 
@@ -67,7 +67,7 @@ impl Reader<'_> {
             more = self.cursor.more(b'}').ok()?;
         }
         members.sort_by(|a, b| a.0.cmp(&b.0));
-        // A repeated name is a finding.
+        // A duplicate name is a finding.
         let distinct = members.is_sorted_by(|a, b| a.0 < b.0);
         distinct.then(|| Object::from_distinct(members))
     }

@@ -22,7 +22,7 @@ pub(super) fn resolve(tag: &str, text: &str) -> Result<Scalar, YamlError> {
         ("", _) => return Ok(plain(text)),
         (_, Some("str" | "timestamp")) => return Ok(Scalar::Str),
         (_, Some(short @ ("bool" | "int" | "float" | "null"))) => short,
-        // Unknown tags make texts.
+        // Scalars with unknown tags are strings.
         _ => return Ok(Scalar::Str),
     };
     let scalar = plain(text);

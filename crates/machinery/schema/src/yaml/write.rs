@@ -69,7 +69,7 @@ impl Writer {
             Value::Object(object) => self.map(object, indent),
             Value::Raw(raw) => match json::parse(raw.as_bytes(), &Limits::default()) {
                 Ok(value) => self.node(&value, indent, context),
-                // Raw values are checked when they are created; an invalid one is written as text.
+                // Raw values are validated on creation; an invalid one is written as a string.
                 Err(_) => self.text(raw, indent, false),
             },
         }

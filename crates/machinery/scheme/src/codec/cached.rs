@@ -1,30 +1,30 @@
-//! What the watch cache keeps of an object whose text would be much larger than its stored one.
+//! The cached form of objects whose text is much larger than their stored form.
 //!
-//! Defaults that a schema gains later, or a conversion, can make large objects of small stored ones. The memory of the
-//! cache is bounded by what is stored, so such an object is kept as it is stored, and one that is too large for any
-//! reader is kept with the reason.
+//! Defaults that a schema gains later, or a conversion, can turn small stored objects into large ones. The stored size
+//! bounds the memory of the cache, so such an object is cached as it is stored. An object that is too large for any
+//! reader is cached with the reason.
 
 use binnacle_schema::{Object, Value};
 use binnacle_work::{BudgetError, WorkLimits, charge, charge_bytes, limited};
 use bytes::Bytes;
 
-/// The bytes by which an object may be larger when it is read than in the store: as many as the store takes for one.
+/// The maximum growth of an object from its stored form when it is read, in bytes: the size limit of a stored object.
 const MAX_GROWTH: usize = 1536 << 10;
-/// The bytes by which any object may be larger in the cache than in the store.
+/// The growth in bytes that any object may have in the cache.
 const FREE_GROWTH: usize = 8 << 10;
-/// The factor by which it may be larger in any case.
+/// The factor by which any object may grow in the cache.
 const FREE_FACTOR: usize = 3;
 
 /// No JSON or CBOR begins with these bytes.
 const AS_STORED: u8 = 0;
 const TOO_LARGE: u8 = 1;
 
-/// Kept bytes.
+/// Cached bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CachedBytes<'k> {
-    /// The text as it is read.
+    /// The text that readers receive.
     Text(&'k [u8]),
-    /// The stored text, which is completed at each read.
+    /// The stored text, which each read completes.
     AsStored(&'k [u8]),
     /// The stored text of an object that is too large to be read, with the reason.
     TooLarge { why: &'k str, stored: &'k [u8] },
@@ -44,7 +44,7 @@ impl<'k> CachedBytes<'k> {
         }
     }
 
-    /// Returns the stored text, or the text as it is read if that is kept.
+    /// Returns the stored text, or the text that readers receive if that is cached.
     pub(crate) fn stored(self) -> &'k [u8] {
         match self {
             Self::Text(text) | Self::AsStored(text) | Self::TooLarge { stored: text, .. } => text,
@@ -52,12 +52,12 @@ impl<'k> CachedBytes<'k> {
     }
 }
 
-/// Returns the bytes to keep for an object that is completed at each read.
+/// Returns the bytes to cache for an object that each read completes.
 pub(crate) fn as_stored(stored: &[u8]) -> Bytes {
     [&[AS_STORED], stored].concat().into()
 }
 
-/// Returns the bytes to keep for an object that is too large to be read.
+/// Returns the bytes to cache for an object that is too large to be read.
 pub fn too_large(why: &str, stored: &[u8]) -> Bytes {
     let why = &why[..why.floor_char_boundary(u8::MAX.into())];
     [&[TOO_LARGE, why.len() as u8], why.as_bytes(), stored].concat().into()
@@ -74,7 +74,7 @@ pub fn too_large_reason(cached: &[u8]) -> Option<&str> {
 /// The error of a stored object that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadFailure {
-    /// It needs more than the server does for one object.
+    /// The object exceeds the server's limits for one object.
     TooLarge(String),
     Invalid(String),
 }
@@ -100,7 +100,7 @@ impl ReadFailure {
     }
 }
 
-/// Does the work of reading one object within the limits of one.
+/// Runs the work of reading one object within the limits for one object.
 ///
 /// # Errors
 /// The error of the work, or the limit that is exceeded.
@@ -122,12 +122,12 @@ pub fn within_object_limits<T>(work: impl FnOnce() -> Result<T, String>) -> Resu
 
 const NEEDS: &str = "with its defaults and in this version, the object needs more";
 
-/// The growth of an object from its stored text to its text as it is read.
+/// The growth of an object from its stored text to the text that readers receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Growth {
     /// The additional bytes.
     pub bytes: usize,
-    /// True if the object may be kept as it is read.
+    /// True if the object may be cached in the form that readers receive.
     pub is_free: bool,
 }
 

@@ -101,7 +101,7 @@ impl Codec for Envelope {
     }
 }
 
-/// Returns the envelope in the storage version; nothing is copied if the stored bytes are already in that form.
+/// Returns the envelope in the storage version; stored bytes that are already in that form are not copied.
 fn envelope<'v>(kind: &StoredKind<'_>, stored: &'v [u8]) -> Result<Cow<'v, [u8]>, String> {
     if stored.starts_with(proto::MAGIC) {
         let envelope = proto::unwrap(stored).map_err(|error| error.to_string())?;
@@ -125,14 +125,14 @@ fn envelope<'v>(kind: &StoredKind<'_>, stored: &'v [u8]) -> Result<Cow<'v, [u8]>
         }
         None => return Err("empty data".to_owned()),
     };
-    let with_type_meta = json::type_meta(&text, &LIMITS).map_err(|error| error.to_string())?;
-    let found = kind_of(&with_type_meta.api_version, &with_type_meta.kind)?;
+    let type_meta = json::type_meta(&text, &LIMITS).map_err(|error| error.to_string())?;
+    let found = kind_of(&type_meta.api_version, &type_meta.kind)?;
     let message = registered_message(kind, &found)?;
     let object = decode::json(&text, message, &LIMITS).map_err(|error| error.to_string())?.value;
     rewritten(kind, &found, message, object).map(Cow::Owned)
 }
 
-/// Returns the envelope with the defaults that the stored object lacks; `None` if it lacks none.
+/// Returns the envelope with the defaults that the stored object lacks; `None` if it is complete.
 fn completed(kind: &StoredKind<'_>, raw: &[u8]) -> Result<Option<Vec<u8>>, String> {
     if !kind.strategy.completes_stored() {
         return Ok(None);
@@ -153,7 +153,7 @@ fn rewritten(
     message: &Message,
     mut object: Value,
 ) -> Result<Vec<u8>, String> {
-    // Whoever wrote this may not have known all of them.
+    // The writer may have been an older version without some of them.
     defaults::apply_constants(&mut object, message);
     kind.strategy.set_defaults(&found.version, &mut object);
     if (found.group.as_str(), found.version.as_str()) != (kind.group, kind.version) {
@@ -167,10 +167,8 @@ fn rewritten(
 }
 
 fn registered_message<'a>(kind: &StoredKind<'a>, found: &GroupVersionKind) -> Result<&'a Message, String> {
-    let registered_message =
-        kind.kinds.kind(&found.group, &found.version, &found.kind).filter(|_| found.kind == kind.kind);
-    registered_message
-        .ok_or_else(|| format!("it is a {} of {}, which is not known here", found.kind, found.api_version()))
+    let message = kind.kinds.kind(&found.group, &found.version, &found.kind).filter(|_| found.kind == kind.kind);
+    message.ok_or_else(|| format!("it is a {} of {}, which is not known here", found.kind, found.api_version()))
 }
 
 fn with_type_meta(kind: &StoredKind<'_>, object: &Value) -> Value {

@@ -1,8 +1,8 @@
-//! JSON stored as JSON, with sorted members: for kinds whose schema is created at run time. An object names its own
-//! version, and responses are the stored text with the resourceVersion inserted.
+//! Objects stored as JSON with sorted members, for kinds whose schema is created at run time. An object contains its
+//! own version, and responses are the stored text with the resourceVersion inserted.
 //!
-//! An object stored as CBOR is kept as JSON too, unless it has numbers that JSON does not tell from integers. One that
-//! grows a lot when it is read is kept as it is stored.
+//! An object stored as CBOR is cached as JSON too, unless it has floating point numbers that JSON cannot distinguish
+//! from integers. An object that grows a lot when it is read is cached as it is stored.
 
 use binnacle_schema::{Limits, Message, MessageRef, Object, Value, cbor, decode, json};
 use bytes::Bytes;
@@ -24,7 +24,7 @@ impl JsonText {
         }
     }
 
-    /// Returns the version and kind that a stored object names.
+    /// Returns the version and kind of a stored object.
     pub fn type_meta(stored: &[u8], limits: &Limits) -> Result<json::TypeMeta, String> {
         match is_cbor(stored) {
             true => decode::cbor_type_meta(stored, limits).map_err(|error| error.to_string()),
@@ -80,7 +80,8 @@ impl Codec for JsonText {
         }
     }
 
-    /// The defaults of this version are not set again: an object that is stored in another one has those of that.
+    /// Does not set the defaults of this version again: an object that is stored in another version has the defaults of
+    /// that version.
     fn read_cached(&self, kind: &StoredKind<'_>, cached: &[u8]) -> Result<Value, String> {
         match CachedBytes::of(cached) {
             CachedBytes::Text(text) => sorted(text),
@@ -105,7 +106,7 @@ impl Codec for JsonText {
         Message::new("", Vec::new())
     }
 
-    /// An object that is too large to be read has the attributes of the stored one.
+    /// An object that is too large to be read has the attributes of its stored form.
     fn index(&self, kind: &StoredKind<'_>, _: &Message, stored: &Bytes) -> Result<(Value, Option<Bytes>), String> {
         if let CachedBytes::TooLarge { stored, .. } = CachedBytes::of(stored) {
             return Ok((sorted(stored)?, None));
@@ -121,7 +122,7 @@ impl Codec for JsonText {
             Err(ReadFailure::Invalid(why)) => return Err(why),
             Err(ReadFailure::TooLarge(why)) => return Ok((sorted(stored_text)?, Some(too_large(&why, stored_text)))),
         };
-        // Only what no webhook has to convert can be completed at each read.
+        // Only objects that need no conversion webhook can be completed on each read.
         let converts = || kind.custom.is_some_and(|custom| custom.converter().is_some());
         if !growth.is_free && !converts() {
             return Ok((object, Some(as_stored(stored_text))));

@@ -168,7 +168,7 @@ fn rejects_defaults_that_do_not_match_their_schema() {
         let mut errors = FieldErrors::new();
         let rules = DefaultRules { object_meta: &meta, pruned: true };
         defaults::validate(&schema, rules, &FieldPath::new("s"), &mut errors);
-        // Errors name the path of a value.
+        // Errors contain the path of a value.
         let texts: Vec<String> = texts(&errors);
         assert_eq!(texts.len(), want.len(), "{texts:?}");
         for (text, want) in texts.iter().zip(want) {
@@ -181,7 +181,7 @@ fn rejects_defaults_that_do_not_match_their_schema() {
     assert!(defaults::has_unpruned(&unpruned, &meta));
 }
 
-/// Defaults are pruned like objects, also within metadata of embedded resources, which schemas do not list.
+/// Defaults are pruned like objects, including metadata of embedded resources, which schemas do not list.
 #[test]
 fn prunes_defaults() {
     let meta = object_meta();
@@ -214,7 +214,7 @@ fn prunes_defaults() {
     }
 }
 
-/// Validation in kube-apiserver coerces defaults in place, so that the coerced ones are stored.
+/// Validation in kube-apiserver coerces defaults in place, so that the coerced defaults are stored.
 #[test]
 fn coerces_metadata_of_embedded_resources_in_defaults() {
     let meta = object_meta();
@@ -262,7 +262,7 @@ fn coerces_metadata_of_embedded_resources_in_defaults() {
     }
 }
 
-/// Defaults of fields of metadata are validated as copies in kube-apiserver and stay as they are.
+/// kube-apiserver validates copies of defaults of metadata fields, so they do not change.
 #[test]
 fn does_not_coerce_defaults_of_metadata() {
     let metadata = || value!({"type": "object", "default": {"name": "a", "odd": "b"}});

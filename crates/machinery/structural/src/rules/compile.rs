@@ -115,7 +115,7 @@ struct Environments<'t> {
 impl Environments<'_> {
     fn get(&mut self, version: Version, optional_old: bool) -> &Environment {
         let key = (version, optional_old);
-        let at = self.cache.iter().position(|(cache, _)| *cache == key).unwrap_or_else(|| {
+        let at = self.cache.iter().position(|(cached, _)| *cached == key).unwrap_or_else(|| {
             let environment = Environment::new(version).with_data("self", self.ty);
             let environment = match optional_old {
                 true => environment.with_variable("oldSelf", Type::optional(self.ty.ty())),
