@@ -1,7 +1,7 @@
 //! Feature gates: their names, their values, and their defaults in a version of Kubernetes.
 //!
-//! Each server in a process has its own [`Features`], shared by all its parts, which look up gates by name. This crate
-//! knows nothing about what the features do.
+//! Each server in a process has its own [`Features`], shared by all its parts, which look up gates by name. The crate
+//! does not depend on what the features do.
 
 mod features;
 mod gates;
