@@ -17,7 +17,7 @@ const WRITERS: usize = 4;
 const ROUNDS: usize = 3;
 const GROUP: &str = "killed.test";
 
-/// The state of an object after requests, some of which were not acknowledged.
+/// The state of an object after requests that may not have been acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ExpectedState {
     Present,
@@ -117,7 +117,7 @@ async fn check(client: &Client, known: &Definitions) {
             "nobody made {name}"
         );
     }
-    // The objects of a deleted definition do not come back with a new definition of the same name.
+    // The objects of a deleted definition must not reappear with a new definition of the same name.
     if let Some((plural, definition)) = all.iter_mut().find(|(_, definition)| definition.itself == ExpectedState::Gone)
     {
         definitions.create(&PostParams::default(), &manifest(plural)).await.unwrap();

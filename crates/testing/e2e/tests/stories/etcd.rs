@@ -152,7 +152,7 @@ async fn shares_allocations_between_servers() {
     wait_until("the service kubernetes", async || service.get_opt("kubernetes").await.unwrap()).await;
 }
 
-/// Creates objects until told to stop. Returns the acknowledged names.
+/// Creates objects until `done` is set. Returns the acknowledged names.
 async fn write(client: Client, writer: usize, done: Arc<AtomicBool>, acknowledged: Arc<Mutex<Vec<String>>>) {
     let maps: Api<ConfigMap> = Api::namespaced(client, "kept");
     for n in 0.. {

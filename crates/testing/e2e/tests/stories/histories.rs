@@ -94,7 +94,7 @@ fn on_etcd() -> (Etcd, Vec<Server>) {
     block_in_place(|| {
         let etcd = Etcd::fragile(3);
         let flag = etcd.servers();
-        // Longer than a member is down: a member that comes back finds the history that it needs.
+        // Longer than a member is down, so that it finds the history that it needs after its restart.
         let flags = [flag.as_str(), "--etcd-compaction-interval=30s", ADDRESSES];
         let server = |_| {
             Server::durable_in(Surroundings { clock: ShiftedClock::available(), ..Surroundings::default() }, &flags)

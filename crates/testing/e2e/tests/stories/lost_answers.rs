@@ -1,5 +1,5 @@
-//! etcd executes a write and its answer is lost. The server cannot know if the object exists, so the values that it may
-//! use are not allocated again.
+//! etcd executes a write and its response is lost. The server cannot tell whether the object exists, so values that it
+//! may use are not allocated again.
 
 use binnacle_testkit::https::{Answer, Client};
 use binnacle_testkit::{Etcd, Server};

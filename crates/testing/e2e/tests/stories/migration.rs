@@ -297,7 +297,7 @@ fn refusal(arguments: &[String]) -> String {
     std::fs::read_to_string(log).unwrap()
 }
 
-/// Writes until told to stop or until the server is down.
+/// Writes until `done` is set or the server is down.
 async fn write(client: Client, writer: usize, known: ExpectedWrites, done: Arc<AtomicBool>) {
     let api = maps(&client);
     for n in 0.. {

@@ -46,7 +46,7 @@ async fn inspects_and_checks_a_data_directory() {
         let resources = sizes["resources"].as_array().unwrap().clone();
         resources.into_iter().find(|resource| resource["resource"] == name).unwrap()
     };
-    // A running server is asked; a stopped one is not needed.
+    // With a running server its API is used; a stopped server is not needed.
     let running = sizes(&["--largest", "3"]);
     assert_eq!(running["largest"].as_array().unwrap().len(), 3);
     let doctor = Tool::run(&["doctor", &store]);

@@ -17,7 +17,7 @@ async fn wait_for(server: &Server, path: &str) {
     wait_until(path, async || (send(server, "GET", path, &Value::Null).await.0 == 200).then_some(())).await;
 }
 
-/// Makes a webhook that is asked about everything, and refuses all of it: nobody listens at its address.
+/// Creates a webhook for all requests that rejects everything, because nothing listens at its address.
 async fn refuse_everything(server: &Server) {
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let rule = json!({"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]});

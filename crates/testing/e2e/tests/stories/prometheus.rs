@@ -82,7 +82,7 @@ groups:
     expr: requests:errors:ratio > (14.4 * 0.001)
 "#;
 
-/// Sends requests of which some fail.
+/// Sends requests, some of them invalid.
 async fn load(client: &mut Client) {
     let secrets = "/api/v1/namespaces/default/secrets";
     for path in ["/api/v1/namespaces/default", "/api/v1/namespaces/default/configmaps", "/api/v1/configmaps"] {
@@ -97,7 +97,7 @@ async fn load(client: &mut Client) {
     assert_eq!(client.send("POST", maps, &kind, map).await.unwrap().status, 201);
 }
 
-/// Starts a server that knows the token of Prometheus.
+/// Starts a server that accepts the token of Prometheus.
 fn monitored(temp: &TempDir, more: &[&str]) -> Server {
     let tokens = temp.file("tokens.csv", "metrics-token,prometheus,prometheus,system:monitoring\n");
     let places = [format!("--data-dir={}", temp.join("data")), format!("--token-auth-file={tokens}")];
@@ -155,7 +155,7 @@ async fn documented_queries_return_results() {
     assert_eq!((&target["health"], &target["lastError"]), (&json!("up"), &json!("")), "{target}");
 }
 
-/// A Prometheus that wants native histograms asks for protobuf first.
+/// Prometheus with native histograms prefers protobuf in its Accept header.
 #[tokio::test(flavor = "multi_thread")]
 async fn serves_protobuf_metrics() {
     let temp = TempDir::new();
@@ -209,8 +209,8 @@ async fn native_histograms_do_not_change_text() {
     assert!(text.contains("apiserver_request_filter_duration_seconds_bucket{filter=\"audit\",le=\"0.0001\"}"));
 }
 
-/// With the gate, histograms are native ones for a Prometheus that wants them, of which it needs no bounds to compute
-/// quantiles. One whose buckets did not add up would not be taken.
+/// With the gate, Prometheus gets native histograms, from which it computes quantiles without bounds. It would reject a
+/// histogram whose buckets do not add up.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_prometheus), ignore = "needs prometheus")]
 async fn prometheus_reads_native_histograms() {

@@ -77,7 +77,7 @@ impl Drop for Balancer {
 #[derive(Default)]
 struct Outcomes {
     answered: AtomicU64,
-    /// Answers that ask to come again, as clients do.
+    /// Responses that request a retry, which clients do.
     put_off: AtomicU64,
     lost: Mutex<Vec<String>>,
 }
@@ -102,7 +102,7 @@ impl Outcomes {
     }
 }
 
-/// Writes and reads until it is told to stop.
+/// Writes and reads until `stop` is set.
 async fn work(client: kube::Client, outcomes: Arc<Outcomes>, stop: Arc<AtomicBool>, worker: usize) {
     let maps: Api<ConfigMap> = Api::namespaced(client, "default");
     let mut round = 0;

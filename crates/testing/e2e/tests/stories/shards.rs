@@ -79,7 +79,7 @@ async fn selects_each_object_in_exactly_one_shard() {
     let want = ["\"MODIFIED\"", "\"DELETED\""].map(|kind| (kind.to_owned(), first.clone()));
     assert_eq!(events, want);
 
-    // Of all objects of a namespace the hash is one, and a table does not tell of shards.
+    // All objects of a namespace have the same hash, and a table does not mention shards.
     let mut whole = 0;
     for n in 0..4 {
         let selector = encoded(&shard("namespace", n));
@@ -96,7 +96,7 @@ async fn selects_each_object_in_exactly_one_shard() {
     assert_eq!(client.send("DELETE", &path, &[], "").await.unwrap().status, 200);
     assert_eq!(names(&get(&mut client, MAPS).await), &seen - &shards[0]);
 
-    // Where nothing is stored, nobody asks.
+    // If nothing is stored, the selector is not parsed.
     get(&mut client, "/api/v1/componentstatuses?shardSelector=x").await;
     let failed = client.get(&format!("{MAPS}?shardSelector=x")).await.unwrap();
     let failed: Value = serde_json::from_str(&failed.body).unwrap();

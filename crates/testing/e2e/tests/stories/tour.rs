@@ -103,7 +103,7 @@ fn plain(line: &str, numbers: bool) -> String {
     words.join(" ")
 }
 
-/// True if the lines are those of the page, where a line of three dots stands for any number of them.
+/// Returns true if the lines match the page, in which a line of three dots matches any number of lines.
 fn fits(want: &[String], found: &[String]) -> bool {
     let dots = |line: &String| line == "..." || line.is_empty();
     match want.split_first() {

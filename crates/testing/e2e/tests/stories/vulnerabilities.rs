@@ -114,7 +114,7 @@ async fn does_not_follow_redirects_of_kubelets() {
         ];
         let exec = format!("{PODS}/p/exec?command=id&container=c&stdout=true");
         let method = if protocol == "websocket" { "GET" } else { "POST" };
-        // A WebSocket is accepted before the kubelet is asked, and gets the error as a message.
+        // A WebSocket is accepted before the kubelet is called, and gets the error as a message.
         let answer = tokio::time::timeout(Duration::from_secs(5), client.open(method, &exec, &headers, "")).await;
         if let Ok(Ok(answer)) = answer {
             assert_ne!((answer.status().as_u16(), protocol), (101, "SPDY/3.1"), "{answer:?}");

@@ -155,7 +155,8 @@ fn writes_happened_once_and_at_their_base<'a>(
                 seen.deletions += 1;
                 (key, *base, row.followed_by(key, *base, row.value(key, *base).and_then(once_deleted), operation))
             }
-            // Others may have changed and deleted the object meanwhile: it is gone, as was asked for. Go says so as well.
+            // Others may have changed and deleted the object meanwhile. It is gone, as requested; kube-apiserver
+            // responds the same.
             Action::Release { key, base, outcome: Outcome::Done(_) } => {
                 seen.add(operation, key, row.gone_after(key, *base, operation));
                 continue;

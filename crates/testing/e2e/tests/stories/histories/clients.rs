@@ -153,7 +153,7 @@ impl Objects {
     }
 }
 
-/// A client that sends requests to the servers until it is told to stop.
+/// A client that sends requests to the servers until it is stopped.
 pub(super) async fn ask(
     clients: Vec<Client>,
     mut random: Random,

@@ -62,7 +62,7 @@ pub(super) enum Fault {
     LeaderKilled,
     /// Cut off from all others.
     MemberCutOff,
-    /// Cut off from its peers: it still gets requests from the servers, and cannot know that it no longer leads.
+    /// Cut off from its peers. It still gets requests from the servers, and cannot detect that it no longer leads.
     LeaderCutOff,
     /// There is no majority.
     AllCutOff,
@@ -200,7 +200,7 @@ impl Faults {
         self.saved.take().expect("a snapshot was saved")
     }
 
-    /// Fails calls of the embedded store; the server must recover by itself.
+    /// Makes calls of the embedded store fail; the server must recover without help.
     async fn disk_fails(&mut self, calls: &[DiskCall], error: Errno) {
         for call in calls {
             self.servers[0].disk().expect("a disk that fails").fail(*call, error);

@@ -117,7 +117,7 @@ impl Drop for Browser {
     }
 }
 
-/// Asks a browser for the debugging URL of its page.
+/// Returns the debugging URL of the browser's page.
 async fn page_of(address: &str) -> String {
     wait_until("a page", async || {
         let mut stream = TcpStream::connect(address).await.ok()?;

@@ -129,7 +129,7 @@ async fn does_not_follow_redirects_of_webhooks() {
 }
 
 /// CVE-2024-7598: while a namespace was terminating, its policies could be deleted before its pods. The controller
-/// decides the order, which it can only guarantee if nothing is deleted by itself and nothing is created.
+/// decides the order, which it can only guarantee if nothing else deletes or creates objects.
 #[tokio::test(flavor = "multi_thread")]
 async fn policies_outlast_the_pods_of_a_namespace() {
     let rig = rig(&[]).await;
