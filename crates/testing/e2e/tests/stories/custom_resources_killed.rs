@@ -1,5 +1,5 @@
-//! Definitions and their objects are created and deleted while the server is killed: acknowledged ones exist and are
-//! served, deleted ones are gone with all their objects, and there are no others.
+//! Definitions and their objects are created and deleted while the server is killed repeatedly. Acknowledged ones exist
+//! and are served, deleted ones are gone with all their objects, and there are no others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const GROUP: &str = "killed.test";
 enum ExpectedState {
     Present,
     Gone,
-    /// A request for it was not answered.
+    /// A request for it got no response.
     Unsure,
 }
 
@@ -80,7 +80,7 @@ async fn check(client: &Client, known: &Definitions) {
         let name = format!("{plural}.{GROUP}");
         let there = wait_until("a definition that is there or gone", async || {
             let found = definitions.get_opt(&name).await.ok()?;
-            // A deletion continues to its end, whether acknowledged or not.
+            // A deletion is completed, whether acknowledged or not.
             let deleting = found.as_ref().is_some_and(|found| found.metadata.deletion_timestamp.is_some());
             (!deleting).then_some(found.is_some())
         })
@@ -129,7 +129,7 @@ async fn check(client: &Client, known: &Definitions) {
     *known.lock() = all;
 }
 
-/// Writes until the server is gone.
+/// Writes until the server is killed.
 async fn write(client: Client, prefix: String, known: Definitions, done: Arc<AtomicBool>) {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     for n in 0.. {

@@ -22,8 +22,8 @@ struct Work {
     turns: AtomicUsize,
 }
 
-/// A candidate that works like client-go's elector: it keeps the last lease that it saw, and its time by the local
-/// clock.
+/// A candidate that works like client-go's elector: it keeps the last lease that it saw, and measures its age by the
+/// local clock.
 struct Candidate {
     name: &'static str,
     leases: Api<Lease>,

@@ -1,4 +1,4 @@
-//! A real Prometheus scrapes the server over TLS with a token, and the questions of dashboards and alerts have answers.
+//! A real Prometheus scrapes the server over TLS with a token, and the queries of dashboards and alerts have results.
 
 use std::process::{Child, Command, Stdio};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A Prometheus of its own, which ends with this value.
+/// A Prometheus process, which ends when this is dropped.
 struct Prometheus {
     child: Child,
     port: Port,
@@ -50,7 +50,7 @@ impl Prometheus {
         Self { child, port }
     }
 
-    /// Returns the answer of its API to a path; `None` while it does not answer.
+    /// Returns the response of its API for a path, or `None` while it does not respond.
     async fn get(&self, path: &str) -> Option<Value> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port.number())).await.ok()?;
         let request = format!("GET {path} HTTP/1.0\r\nHost: prometheus\r\n\r\n");
@@ -60,7 +60,7 @@ impl Prometheus {
         serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()
     }
 
-    /// Returns the values of an expression.
+    /// Returns the values of a query.
     async fn query(&self, expression: &str) -> Option<Vec<f64>> {
         let encoded: String = expression.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let answer = self.get(&format!("/api/v1/query?query={encoded}")).await?;
@@ -90,7 +90,7 @@ async fn load(client: &mut Client) {
     }
     let kind = [("content-type", "application/json")];
     let secret = json!({"metadata": {"generateName": "a-"}}).to_string();
-    // A webhook that nobody answers for, once it is followed.
+    // A webhook without a server, once it is effective.
     assert!(matches!(client.send("POST", secrets, &kind, secret).await.unwrap().status, 201 | 500));
     let map = json!({"metadata": {"generateName": "a-"}}).to_string();
     let maps = "/api/v1/namespaces/default/configmaps";
@@ -123,7 +123,7 @@ async fn documented_queries_return_results() {
     let kind = [("content-type", "application/json")];
     assert_eq!(client.send("POST", hooks, &kind, hook.to_string()).await.unwrap().status, 201);
 
-    // The expressions that docs/operating.md names, each with the values that it may have.
+    // The queries in docs/operating.md, each with the values that it may have.
     let positive = |value: f64| value > 0.0;
     let share = |value: f64| (0.0..=1.0).contains(&value);
     let number = |value: f64| value >= 0.0;
@@ -175,7 +175,7 @@ async fn serves_protobuf_metrics() {
     assert!(answer.headers().contains_key("process-start-time-unix"));
 }
 
-/// A Prometheus that wants native histograms reads the others from protobuf.
+/// A Prometheus with native histograms gets the other families from protobuf, too.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_prometheus), ignore = "needs prometheus")]
 async fn prometheus_reads_protobuf_metrics() {
@@ -199,7 +199,7 @@ async fn prometheus_reads_protobuf_metrics() {
 
 const NATIVE: &str = "--feature-gates=NativeHistograms=true";
 
-/// Text has no native histograms: with the gate, it has the buckets of before.
+/// The text format has no native histograms: with the gate, it still has the classic buckets.
 #[tokio::test(flavor = "multi_thread")]
 async fn native_histograms_do_not_change_text() {
     let temp = TempDir::new();
@@ -221,7 +221,7 @@ async fn prometheus_reads_native_histograms() {
     for family in [
         "apiserver_request_duration_seconds",
         "apiserver_response_sizes",
-        // Mostly zeros, which plugins that pass requests by have counted for them.
+        // Mostly zeros, from admission plugins that skip requests.
         "apiserver_admission_controller_admission_duration_seconds",
         "apiserver_admission_step_admission_duration_seconds",
         "apiserver_flowcontrol_request_execution_seconds",

@@ -1,4 +1,4 @@
-//! Vulnerabilities that redirected traffic: that of services, of the server itself, and of pods that lost their network
+//! Vulnerabilities that redirected traffic: of services, of the server itself, and of pods that lost their network
 //! policies.
 
 use std::sync::Arc;
@@ -26,8 +26,9 @@ async fn may(rig: &Rig, group: &str, resources: &[&str], tried: &str) {
     until("the binding counts", async || rig.code("alice", "GET", tried).await == 200).await;
 }
 
-/// CVE-2020-8554: a user who may create services took over the traffic to any address, as its external IP. Go's answer
-/// is an admission plugin that administrators enable, and that does not check existing addresses.
+/// CVE-2020-8554: a user with permission to create services could take over the traffic to any address as an external
+/// IP. kube-apiserver's mitigation is an admission plugin that administrators enable, and that does not check existing
+/// addresses.
 #[tokio::test(flavor = "multi_thread")]
 async fn services_do_not_take_over_addresses() {
     let service = |name: &str, ips: Value| {

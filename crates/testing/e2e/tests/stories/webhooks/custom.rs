@@ -74,7 +74,7 @@ async fn prunes_unknown_fields_that_webhooks_add() {
     let changed = send(&server, "PUT", &place, &same).await;
     assert_eq!((changed.status, &changed.body["metadata"]["generation"]), (200, &json!(2)), "{}", changed.body);
     assert_eq!(changed.body["spec"], json!({"size": 1}));
-    // Validating webhooks see the field nevertheless.
+    // Validating webhooks see the field anyway.
     assert_eq!(judged.lock().last().unwrap()["spec"], json!({"size": 1, "unknown": 1}));
     *operations.lock() = json!([]);
     same["metadata"]["resourceVersion"] = changed.body["metadata"]["resourceVersion"].clone();
