@@ -1,6 +1,7 @@
-//! `cargo xtask dependencies`: checks of the sources of dependencies, their licences, bans and unused ones, of features,
-//! of the crates' dependencies on each other against ARCHITECTURE.md, and of cycles between the folders of a crate. `deny.toml` is the list for both this task,
-//! which takes a second everywhere, and `cargo deny`, which also knows advisories where it is installed.
+//! `cargo xtask dependencies`: checks the sources, licenses and bans of dependencies, unused ones, features, the
+//! dependencies between crates against ARCHITECTURE.md, and cycles between the folders of a crate. `deny.toml` is used
+//! by this task, which takes a second everywhere, and by `cargo deny`, which also checks advisories where it is
+//! installed.
 
 mod cycles;
 mod features;
@@ -72,7 +73,7 @@ fn list(rules: &str, name: &str) -> Vec<String> {
     inside.filter_map(|line| Some(line.split('#').next()?.split('"').nth(1)?.to_owned())).collect()
 }
 
-/// Checks that every package comes from the public registry, as the lock file has it: none from git or elsewhere.
+/// Checks that every package in the lock file comes from the public registry, not from git or another source.
 fn sources(lock: &str) -> Findings {
     let mut findings = Findings::new();
     for package in lock.split("[[package]]").skip(1) {

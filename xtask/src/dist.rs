@@ -96,7 +96,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
 /// The contents of a release.
 struct Release {
     version: String,
-    /// The commit, if git knows it.
+    /// The commit, if this is a git checkout.
     revision: Option<String>,
     /// The modification time of all packed files, in seconds since 1970.
     epoch: u64,

@@ -1,7 +1,8 @@
-//! The order in which the linker places functions in release builds: what a start runs, then what only requests run, then
-//! what else was counted, and behind it what never ran; in the first part, what requests run too comes first. An idle server
-//! has the first part in memory, and a busy one its beginning and the second. Without the order each function has neighbours
-//! that never run, which are in memory with it: Linux maps 64 KB where one page is asked for.
+//! The function order of release builds: first the functions that run at startup, then those that only requests run,
+//! then other profiled ones, and finally those that never ran. Within the first part, functions that requests run, too,
+//! come first. An idle server has the first part in memory; a busy one has its beginning and the second part. Without
+//! the order, each function would be adjacent to some that never run, which would be in memory as well: Linux maps 64
+//! KB for each page fault.
 
 use std::collections::HashSet;
 use std::path::Path;

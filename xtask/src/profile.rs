@@ -1,8 +1,8 @@
-//! The counts of branches that release builds are compiled with, which the repository holds in the folder `profile`.
+//! The branch profile that release builds are compiled with, which the repository has in the folder `profile`.
 //!
-//! They tell the compiler which code to inline, and which code rarely runs and may be small: a create costs a third less.
-//! Beside them, the [order of functions](crate::placement) tells the linker where to put what. `.cargo/rustc-with-profile`
-//! gives both to the compiler, and has it count.
+//! The profile controls inlining and which rarely executed code is optimized for size: a create costs a third less. In
+//! addition, the [function order](crate::placement) controls the layout by the linker. `.cargo/rustc-with-profile`
+//! passes both to the compiler, and enables the counting.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -60,8 +60,8 @@ const PACKED: &str = "branches.profdata.gz";
 /// beginning: those that became part of others, and have namesakes that did not.
 const OLD: usize = 35;
 
-/// Compares the names of the functions that were counted with those of a program. A new version of a dependency renames
-/// what is made of its code, and with it much of what requests run.
+/// Compares the names of the profiled functions with those of a program. A new version of a dependency changes the
+/// names of its code, including much of what requests run.
 fn check(folder: &Path, program: &Path) -> Result<(), String> {
     let functions = folder.join("functions");
     let counted = std::fs::read_to_string(&functions).map_err(|error| problem("read", &functions, &error))?;

@@ -1,7 +1,7 @@
 //! The release build of the server, laid out by BOLT.
 //!
-//! The plain build is compiled with [counts of branches](crate::profile). A second count, in the compiled program, tells
-//! BOLT where to put the code: a create costs a seventh less than that, and code that an idle server never runs is not in
+//! The plain build is compiled with the [branch profile](crate::profile). A second profile, of the compiled program,
+//! controls the code layout by BOLT: a create costs a seventh less, and code that an idle server never runs is not in
 //! memory.
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
-//! The functions that the start of a server runs, as an emulator sees them: qemu writes down each piece of code when it
-//! meets it first. Counts do not tell that. Code of equal bytes is one function in a release build, under one of its
-//! names, and what was inlined has none.
+//! The functions that run when the server starts, recorded by an emulator: qemu logs each block of code on first
+//! execution. The profile does not contain that. Identical functions are folded in a release build, under one of their
+//! names, and inlined functions have no name.
 
 use std::collections::HashSet;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::training::Training;
 
 /// Debian's package qemu-user-static has it.
 const EMULATOR: &str = "qemu-x86_64-static";
-/// A flag that only the server has that is asked for nothing but its health.
+/// A flag that only the server with nothing but health checks has.
 const ALONE: &str = "--token-auth-file";
 
 /// Starts a server in the emulator. `directory` is for files of this function alone.

@@ -10,7 +10,7 @@ const BENCH: [&str; 5] = ["run", "-p", "binnacle-bench", "--", "--scale=0.2"];
 const START: [&str; 2] = ["idle", "configured"];
 /// The start, and the paths that requests take most often.
 const PATHS: [&str; 9] = ["idle", "configured", "create", "get", "list", "patch", "apply", "leases", "watch"];
-/// Stories of what the bench does not do.
+/// End-to-end tests of paths that the bench does not cover.
 #[rustfmt::skip]
 const STORIES: [&str; 12] = [
     "test", "-p", "binnacle-e2e", "--no-fail-fast", "--",
@@ -34,7 +34,7 @@ impl Training<'_> {
         self.run(counts, &[&BENCH[..], &PATHS].concat())
     }
 
-    /// Runs the stories. Some time out with a slow server: what is counted until then counts.
+    /// Runs the tests. Some time out with a slow server; their counts up to then are used.
     pub(crate) fn stories(&self, counts: &Path) {
         if let Err(problem) = self.run(counts, &STORIES) {
             eprintln!("warning: {problem}");

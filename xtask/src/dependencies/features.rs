@@ -1,6 +1,6 @@
-//! The features of what the server consists of: the same whichever packages are built with it. Cargo unites the features
-//! that all of them ask for, and names functions by them, while `profile/branches.profdata.gz` knows functions by their
-//! names.
+//! Pins the features of the server's dependencies, independently of the packages that are built together. Cargo unifies
+//! the features of all packages and they affect the mangled names of functions, by which `profile/branches.profdata.gz`
+//! refers to functions.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -99,7 +99,7 @@ impl Constant {
     }
 }
 
-/// A checkout with folders `api`, `apimachinery`..., its packages read as they are asked for.
+/// A checkout with folders `api`, `apimachinery`... Packages are read on demand.
 pub(crate) struct Tree {
     root: PathBuf,
     packages: HashMap<String, Option<Rc<Package>>>,

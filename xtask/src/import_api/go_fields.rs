@@ -295,8 +295,8 @@ impl GoFields<'_> {
     }
 }
 
-/// The Go type that a type of the tables stands for where Go has no name for it; none where its values read themselves,
-/// so that no error names their type.
+/// Returns the Go type for a type of the tables that has no name in Go; `None` for types with their own decoder, whose
+/// errors do not contain a type.
 fn told(ty: &Ty) -> Option<String> {
     Some(match ty {
         Ty::String => "string".into(),

@@ -1,4 +1,4 @@
-//! The features of one server.
+//! The feature gates and global options of one server.
 
 use crate::{Gates, Version};
 
@@ -6,21 +6,21 @@ use crate::{Gates, Version};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Features {
     pub gates: Gates,
-    /// True when containers may be privileged (`--allow-privileged`).
+    /// True if privileged containers are allowed (`--allow-privileged`).
     pub allow_privileged: bool,
     /// True when the server only reads its store, which another server writes (`--read-only`).
     pub read_only: bool,
 }
 
 impl Default for Features {
-    /// Returns the defaults of the release; privileged containers are allowed.
+    /// Returns the defaults of this release; privileged containers are allowed.
     fn default() -> Self {
         Self { gates: Gates::default(), allow_privileged: true, read_only: false }
     }
 }
 
 impl Features {
-    /// Returns true if a feature is enabled. An unknown name is a programming error, and disabled.
+    /// Returns true if a feature is enabled. An unknown name is a programming error; it counts as disabled.
     pub fn enabled(&self, feature: &str) -> bool {
         debug_assert!(self.gates.knows(feature), "there is no feature gate {feature}");
         self.gates.enabled(feature)

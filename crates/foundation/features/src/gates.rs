@@ -1,4 +1,4 @@
-//! The feature gates of one server: the defaults of a version, changed by `--feature-gates`.
+//! The feature gates of one server: the defaults of a version, overridden by `--feature-gates`.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ pub struct Gates {
     emulated: Version,
     /// The oldest version of other servers that must be able to read what this server writes.
     compatible: Version,
-    /// The gates that the flag sets, even to their default.
+    /// The gates that the flag sets, including those set to their default.
     set: BTreeMap<&'static str, bool>,
-    /// The value of each gate by name, computed in advance since some are looked up in every write.
+    /// The value of each gate by name, computed in advance because some are looked up on every write.
     on: Vec<(&'static str, bool)>,
     warnings: Vec<String>,
 }
@@ -122,7 +122,7 @@ impl Gates {
         })
     }
 
-    /// Returns the warnings to log at startup: for gates that were set and will be removed.
+    /// Returns the warnings to log at startup about gates that are set although they will be removed.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

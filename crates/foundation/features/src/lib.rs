@@ -1,7 +1,7 @@
 //! Feature gates: their names, their values, and their defaults in a version of Kubernetes.
 //!
-//! Each server of a process has [`Features`] of its own, shared by all its parts, which look up gates by name.
-//! Independent of the features themselves.
+//! Each server in a process has its own [`Features`], shared by all its parts, which look up gates by name. The crate
+//! does not depend on what the features do.
 
 mod features;
 mod gates;

@@ -1,4 +1,4 @@
-//! The feature gates of the release, as data.
+//! The table of this release's feature gates.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -30,17 +30,17 @@ impl Stage {
     }
 }
 
-/// The properties of a gate since a version.
+/// The properties of a gate from a version on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spec {
     pub since: Version,
     pub stage: Stage,
     pub default: bool,
-    /// True when the gate cannot be changed.
+    /// True if the gate cannot be changed.
     pub locked: bool,
 }
 
-/// Gates with their changes, oldest first, and with the gates that they depend on.
+/// The gates with their history, oldest entry first, and their dependencies.
 pub(crate) struct Table {
     pub(crate) gates: BTreeMap<&'static str, Vec<Spec>>,
     pub(crate) needs: BTreeMap<&'static str, Vec<&'static str>>,
@@ -50,7 +50,7 @@ pub(crate) static TABLE: LazyLock<Table> =
     LazyLock::new(|| parse(include_str!("../data/v1.36.tbl")).expect("the table of the release is tested"));
 
 impl Table {
-    /// Returns the properties of a gate in a version; `None` if it does not exist.
+    /// Returns the properties of a gate in a version, or `None` if it does not exist there.
     pub(crate) fn spec(&self, name: &str, version: Version) -> Option<Spec> {
         let specs = self.gates.get(name)?;
         let absent = Spec { since: version, stage: Stage::PreAlpha, default: false, locked: false };

@@ -11,12 +11,12 @@ pub struct Version {
 }
 
 impl Version {
-    /// The version of this release.
+    /// The Kubernetes version of this release.
     pub const BINARY: Self = Self { major: 1, minor: 36 };
     /// The oldest version that can be emulated.
     pub const MIN_EMULATED: Self = Self { major: 1, minor: 33 };
 
-    /// Returns the previous minor version; `1.0` has none and returns itself.
+    /// Returns the previous minor version. `1.0` has none, so it returns itself.
     pub fn previous(self) -> Self {
         Self { minor: self.minor.saturating_sub(1), ..self }
     }
@@ -28,7 +28,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// An error in the text of a version, or in a version flag.
+/// An invalid version, or an invalid version flag.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VersionError {
     #[error("could not parse {0:?} as version")]
@@ -41,7 +41,7 @@ pub enum VersionError {
     Duplicate(String, Version, Version),
     #[error("component not registered: {0}")]
     Component(String),
-    // Go compares with the version of the program, and writes its patch version, which counts as 0.
+    // kube-apiserver compares with its own version including the patch number, which is 0 here.
     #[error("emulation version {0} is not between [{1}, {2}.0]")]
     Range(Version, Version, Version),
     #[error("minCompatibilityVersion version {0} is not between [{1}, {2}]")]
@@ -72,9 +72,9 @@ fn number(text: &str) -> Option<u16> {
     text.parse().ok().filter(|_| canonical && text.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Returns the version in the values of `--emulated-version`, such as `1.35` or `kube=1.35`, by default the binary's own;
-/// and that of `--min-compatibility-version`, the oldest version of other servers that must be able to read what this
-/// server writes, by default the one before the emulated one.
+/// Returns the versions of two flags: `--emulated-version`, such as `1.35` or `kube=1.35`, which defaults to the
+/// binary's version; and `--min-compatibility-version`, the oldest version of other servers that must be able to read
+/// what this server writes, which defaults to the version before the emulated one.
 pub fn versions(emulated: &[&str], compatible: &[&str]) -> Result<(Version, Version), VersionError> {
     let emulated = flag_value(emulated)?.unwrap_or(Version::BINARY);
     let compatible = flag_value(compatible)?.unwrap_or_else(|| emulated.previous().max(Version::MIN_EMULATED));

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Returns the address that packets to `address` finally reach: the embedded IPv4 address, if there is one. Rules about
-/// addresses must check this address, or another notation evades them.
+/// addresses must check this one, or they can be evaded with another notation.
 #[must_use]
 pub fn effective_address(address: IpAddr) -> IpAddr {
     match address {
@@ -17,7 +17,7 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [a, b, c, d, e, f, high, low] = address.segments();
     match (a, b, c, d, e, f) {
         (0, 0, 0, 0, 0, 0xffff) | (0x64, 0xff9b, 0, 0, 0, 0) => {}
-        // `::`, `::1` and their neighbours are IPv6 addresses: no reachable IPv4 address begins with 0.0.
+        // `::`, `::1` and adjacent addresses are IPv6 addresses: no reachable IPv4 address begins with 0.0.
         (0, 0, 0, 0, 0, 0) if high > 0 => {}
         _ => return None,
     }

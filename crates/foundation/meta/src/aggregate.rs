@@ -1,8 +1,8 @@
 use std::collections::HashSet;
 use std::fmt::Display;
 
-/// Joins several errors like apimachinery's aggregates: each text once, in order; brackets around more than one, an
-/// empty text for none.
+/// Joins several errors like apimachinery's `Aggregate`: each distinct text once, in order; in brackets if there are
+/// several; the empty text if there is none.
 pub fn aggregate<T: Display>(errors: impl IntoIterator<Item = T>) -> String {
     let mut seen = HashSet::new();
     let mut texts = errors.into_iter().map(|error| error.to_string()).collect::<Vec<_>>();

@@ -1,4 +1,5 @@
-//! Base64 as Go's `encoding/base64` reads it: line breaks are skipped, spare bits ignored, and errors tell an offset.
+//! Base64 decoding like Go's `encoding/base64`: line breaks are skipped, trailing bits ignored, and errors have an
+//! offset.
 
 /// An alphabet and its padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub enum Base64 {
 }
 
 impl Base64 {
-    /// Decodes a text; the error is the offset that Go reports (`illegal base64 data at input byte 3`).
+    /// Decodes a text. The error is the offset that Go reports (`illegal base64 data at input byte 3`).
     pub fn decode(self, text: &str) -> Result<Vec<u8>, usize> {
         let bytes = text.as_bytes();
         let mut out = Vec::with_capacity(bytes.len() / 4 * 3);
@@ -66,7 +67,7 @@ impl Base64 {
         }
     }
 
-    /// Returns the six bits of a digit, `None` for what is none in this alphabet.
+    /// Returns the six bits of a digit, or `None` if it is not in the alphabet.
     pub fn sextet(self, b: u8) -> Option<u8> {
         let [last, but_one] = if self == Self::Standard { *b"/+" } else { *b"_-" };
         Some(match b {
@@ -80,7 +81,7 @@ impl Base64 {
     }
 }
 
-/// Appends the bytes of four digits, of which so many were given.
+/// Appends the bytes of a quantum of up to four digits.
 fn push(out: &mut Vec<u8>, quad: [u8; 4], filled: usize) {
     let word = quad.iter().fold(0u32, |word, bits| word << 6 | u32::from(*bits));
     out.extend_from_slice(&word.to_be_bytes()[1..filled]);

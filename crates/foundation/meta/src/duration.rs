@@ -1,4 +1,4 @@
-//! Durations: Go's `time.Duration` in the notation of `metav1.Duration`, and the ages of table columns.
+//! Durations: `metav1.Duration` in Go's notation, and the ages in table columns.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ const HOUR: u64 = 60 * MINUTE;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GoDuration(pub i64);
 
-/// The error of an invalid duration, in Go's words.
+/// An invalid duration, with Go's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseDurationError(String);
@@ -28,7 +28,7 @@ impl GoDuration {
         if matches!(rest.first(), Some(b'-' | b'+')) {
             rest = &rest[1..];
         }
-        // Zero is the only number that needs no unit.
+        // Zero is the only number without a unit.
         if rest == b"0" {
             return Ok(Self(0));
         }
@@ -70,7 +70,7 @@ impl GoDuration {
             const LIMIT: u64 = 1 << 63;
             let mut value = whole.checked_mul(unit).filter(|v| *v <= LIMIT).ok_or_else(invalid)?;
             if fraction > 0 {
-                // Go computes the fraction in floating point so that nanoseconds come out right for long units.
+                // Go computes the fraction in floating point, so that nanoseconds are exact for long units.
                 value += (fraction as f64 * (unit as f64 / scale)) as u64;
                 if value > LIMIT {
                     return Err(invalid());
@@ -115,7 +115,7 @@ impl fmt::Display for GoDuration {
     }
 }
 
-/// Formats a duration for people with two or three significant figures: `42s`, `3m20s`, `5d12h`, `2y45d`.
+/// Formats a duration for humans with two or three significant figures: `42s`, `3m20s`, `5d12h`, `2y45d`.
 pub fn human_duration(nanos: i128) -> String {
     let seconds = nanos / i128::from(SECOND);
     let (minutes, hours) = (seconds / 60, seconds / 3600);
@@ -124,7 +124,7 @@ pub fn human_duration(nanos: i128) -> String {
         if small == 0 { format!("{big}{big_unit}") } else { format!("{big}{big_unit}{small}{small_unit}") }
     };
     match () {
-        // Clocks of machines differ: two seconds into the future still count as now.
+        // Clocks differ between machines: up to two seconds in the future count as now.
         () if seconds < -1 => "<invalid>".to_owned(),
         () if seconds < 0 => "0s".to_owned(),
         () if seconds < 120 => format!("{seconds}s"),
@@ -139,7 +139,7 @@ pub fn human_duration(nanos: i128) -> String {
     }
 }
 
-/// Formats a duration for people in one unit: `42s`, `3m`, `5d`.
+/// Formats a duration for humans in one unit: `42s`, `3m`, `5d`.
 pub fn short_human_duration(nanos: i128) -> String {
     let seconds = nanos / i128::from(SECOND);
     let (minutes, hours) = (seconds / 60, seconds / 3600);

@@ -1,4 +1,4 @@
-//! Field paths, and the errors that validation reports for them, in the words of apimachinery's `field` package.
+//! Field paths, and the errors that validation reports for them, with the messages of apimachinery's `field` package.
 
 mod errors;
 
@@ -12,8 +12,9 @@ pub use self::errors::{BoundedIter, FieldErrors};
 
 /// A path such as `spec.containers[0].ports[1].name` or `metadata.labels[app.kubernetes.io/name]`.
 ///
-/// A path is a plain text, extended while rules descend into an object. Most paths are never reported: one of usual
-/// length needs no allocation. The length is limited, or a key of a megabyte would be copied for each element below it.
+/// A path is a string that is extended while validation descends into an object. Most paths are never reported, so a
+/// path of usual length needs no allocation. The length is limited; otherwise a key of a megabyte would be copied for
+/// each element below it.
 #[derive(Clone)]
 pub struct FieldPath(Repr);
 
@@ -45,7 +46,7 @@ impl FieldPath {
     }
 
     pub fn index(&self, index: usize) -> Self {
-        // Lists are short, so most indices need no formatting.
+        // Lists are usually short, so most indices need no formatting.
         const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
         match DIGITS.get(index) {
             Some(digit) => self.key(digit),
@@ -82,7 +83,7 @@ impl FieldPath {
         Self(Repr::Long(path))
     }
 
-    /// Returns the path with `parts` appended up to the maximum length, and an ellipsis.
+    /// Returns the path with `parts` appended up to the maximum length, followed by an ellipsis.
     fn cut(&self, parts: [&str; 3]) -> Self {
         const ELLIPSIS: &str = "...";
         if self.as_str().ends_with(ELLIPSIS) {
@@ -108,7 +109,7 @@ impl FieldPath {
     }
 }
 
-/// Something that has a path in an object: a path itself, or a handle of a field that writes its path only for an error.
+/// A location in an object: a path, or a field handle that formats its path only when an error is reported.
 pub trait Location {
     fn path(&self) -> FieldPath;
 }
@@ -152,13 +153,13 @@ impl fmt::Debug for FieldPath {
 }
 
 impl fmt::Display for FieldPath {
-    /// Prints the root as `<nil>`, like a nil path in kube-apiserver.
+    /// Formats the root as `<nil>`, like a nil path in kube-apiserver.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.as_str().is_empty() { "<nil>" } else { self.as_str() })
     }
 }
 
-/// The type of a [`FieldError`]; the text forms are part of the API (`causes[].reason`).
+/// The type of a [`FieldError`]. Its text is part of the API (`causes[].reason`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldErrorType {
     NotFound,
@@ -231,7 +232,7 @@ impl FieldError {
         Self::with_value(FieldErrorType::Invalid, field, value.into(), detail.as_ref())
     }
 
-    /// `field: Invalid value: detail`, for values without meaning to clients.
+    /// `field: Invalid value: detail`, for values that mean nothing to clients.
     pub fn invalid_omitting(field: &dyn Location, detail: impl AsRef<str>) -> Self {
         Self::without_value(FieldErrorType::Invalid, field, detail.as_ref())
     }
@@ -246,7 +247,7 @@ impl FieldError {
         Self::with_value(FieldErrorType::Duplicate, field, value.into(), "")
     }
 
-    /// `field: Duplicate value`, for values without meaning to clients.
+    /// `field: Duplicate value`, for values that mean nothing to clients.
     pub fn duplicate_omitting(field: &dyn Location) -> Self {
         Self::without_value(FieldErrorType::Duplicate, field, "")
     }
@@ -337,7 +338,7 @@ impl FieldError {
     }
 }
 
-/// Returns the longest prefix of a text that has at most `max` bytes and ends between characters.
+/// Returns the longest prefix of a text that has at most `max` bytes and ends at a character boundary.
 fn prefix(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
@@ -347,7 +348,7 @@ fn push_bounded(body: &mut String, text: &str) {
     body.push_str(&bounded_text(text, MAX_SHOWN));
 }
 
-/// Cuts a text to its first `max` bytes, followed by the number of omitted ones.
+/// Truncates a text to its first `max` bytes, followed by the number of omitted bytes.
 pub fn bounded_text(text: &str, max: usize) -> Cow<'_, str> {
     let shown = prefix(text, max);
     match text.len() - shown.len() {
@@ -362,12 +363,12 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// A value in an error message: strings quoted as by Go's `%q`, numbers and booleans bare, structures as JSON.
+/// A value in an error message: strings are quoted like Go's `%q`, numbers and booleans are bare, structures are JSON.
 #[derive(Clone, Debug)]
 pub struct ErrorValue(String);
 
 impl ErrorValue {
-    /// Creates a value from a text that is shown unquoted (already formatted, or JSON).
+    /// Creates a value from a text that is shown without quotes (already formatted, or JSON).
     pub fn raw(text: impl Into<String>) -> Self {
         Self(text.into())
     }

@@ -1,4 +1,4 @@
-//! Names of groups, versions, kinds and resources: each combination is a type of its own, to prevent confusion.
+//! Names of groups, versions, kinds and resources. Each combination has its own type, to prevent confusion.
 
 use std::fmt;
 
@@ -11,14 +11,14 @@ pub struct GroupVersion {
     pub version: Text,
 }
 
-/// A kind within a group, of any version.
+/// A kind within a group, without a version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupKind {
     pub group: Text,
     pub kind: Text,
 }
 
-/// A resource (the plural in paths) within a group, of any version.
+/// A resource (the plural in paths) within a group, without a version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupResource {
     pub group: Text,
@@ -106,7 +106,7 @@ fn api_version(group: &Text, version: &Text) -> Text {
     if group.is_empty() { version.clone() } else { Text::from(format!("{group}/{version}")) }
 }
 
-// === Display: the notations in messages of kube-apiserver ===
+// === Display: the notations in kube-apiserver's messages ===
 
 impl fmt::Display for GroupVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

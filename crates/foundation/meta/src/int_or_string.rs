@@ -1,4 +1,4 @@
-//! `intstr.IntOrString`: a number or a text, and percentages of a total.
+//! `intstr.IntOrString`: a number or a string, which may be a percentage of a total.
 
 use crate::{Text, go_quote};
 
@@ -9,7 +9,7 @@ pub enum IntOrString {
     Str(Text),
 }
 
-/// Errors of scaling, in kube-apiserver's words.
+/// Errors of scaling, with kube-apiserver's messages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScaleError {
     #[error("invalid value for IntOrString: {0}")]
@@ -17,12 +17,12 @@ pub enum ScaleError {
 }
 
 impl IntOrString {
-    /// Parses a number if it fits 32 bits; otherwise keeps the text.
+    /// Parses a number if it fits in 32 bits; otherwise keeps the string.
     pub fn parse(text: &str) -> Self {
         go_int(text).and_then(|n| i32::try_from(n).ok()).map_or_else(|| Self::Str(text.into()), Self::Int)
     }
 
-    /// Returns the number, or the one that the text parses to, or else 0.
+    /// Returns the number, or the number that the string parses to, or 0.
     pub fn int_value(&self) -> i64 {
         match self {
             Self::Int(n) => i64::from(*n),
@@ -30,7 +30,7 @@ impl IntOrString {
         }
     }
 
-    /// Returns the number itself, or the percentage of `total`, rounded up or down.
+    /// Returns the number, or the percentage of `total`, rounded up or down.
     pub fn scaled(&self, total: i64, round_up: bool) -> Result<i64, ScaleError> {
         let text = match self {
             Self::Int(n) => return Ok(i64::from(*n)),
@@ -46,7 +46,7 @@ impl IntOrString {
             let (text, digits) = (go_quote(text), go_quote(digits));
             ScaleError::Invalid(format!("invalid value {text}: strconv.Atoi: parsing {digits}: {why}"))
         })?;
-        // Go computes it in floating point as well.
+        // Go computes this in floating point, too.
         let share = percent as f64 * total as f64 / 100.0;
         Ok(if round_up { share.ceil() } else { share.floor() } as i64)
     }

@@ -1,15 +1,15 @@
-//! Errors of the operating system in Go's words, which are part of messages.
+//! Operating system errors with Go's messages, which are part of API messages.
 
 use std::io::{Error, ErrorKind};
 
 /// Formats the error of reading a file: `open PATH: no such file or directory`.
 pub fn read_error(path: &str, error: &Error) -> String {
-    // Go can open a directory, and fails when it reads.
+    // Go opens directories, and fails when it reads them.
     let step = if error.kind() == ErrorKind::IsADirectory { "read" } else { "open" };
     format!("{step} {path}: {}", io_error(error))
 }
 
-/// Formats the error without the system's error number.
+/// Formats the error without the number of the OS error.
 pub fn io_error(error: &Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => "no such file or directory".to_owned(),

@@ -1,6 +1,6 @@
-//! The vocabulary of the Kubernetes API: plain values that all other crates use.
+//! The basic types of the Kubernetes API: plain values that all other crates use.
 //!
-//! Independent of sockets, clocks and particular kinds of objects.
+//! Has nothing to do with sockets, clocks or particular kinds of objects.
 
 mod address;
 mod aggregate;
@@ -40,5 +40,5 @@ pub use status::{ForeignStatus, Status, StatusCause, StatusDetails, StatusReason
 pub use time::{MicroTime, ParseTimeError, Time};
 pub use version::compare_kube_versions;
 
-/// A short immutable string: field names, map keys, names of objects. Up to 23 bytes are inline, longer ones shared.
+/// A short immutable string for field names, map keys and object names. Up to 23 bytes are inline, longer ones shared.
 pub type Text = smol_str::SmolStr;

@@ -9,13 +9,13 @@ pub enum Encoding {
     Cbor,
 }
 
-/// The encodings that a server offers, in the order in which a wildcard picks them.
+/// The encodings that a server offers, in order of preference for a wildcard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encodings {
     cbor: bool,
 }
 
-/// One alternative of an Accept header.
+/// One clause of an Accept header.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AcceptClause<'a> {
     pub main: &'a str,
@@ -24,7 +24,7 @@ pub struct AcceptClause<'a> {
     parameters: Vec<(&'a str, &'a str)>,
 }
 
-/// The maximum number of clauses, and of parameters of a clause; the rest is ignored.
+/// The maximum number of clauses, and of parameters per clause; the rest is ignored.
 const MAX_CLAUSES: usize = 64;
 
 impl Encoding {
@@ -44,7 +44,7 @@ impl Encoding {
 }
 
 impl Encodings {
-    /// The encodings of every server.
+    /// The encodings that every server supports.
     pub const STANDARD: Self = Self { cbor: false };
 
     /// Returns the standard encodings, with CBOR if `cbor` is true (feature gate `CBORServingAndStorage`).
@@ -70,15 +70,15 @@ impl Encodings {
         self.list().iter().copied().find(|encoding| encoding.media_type() == media_type)
     }
 
-    /// Returns the encoding of a body by its Content-Type: JSON if that is empty, `None` for other types and malformed
-    /// parameters.
+    /// Returns the encoding of a body by its Content-Type. JSON if the header is empty; `None` for other types and
+    /// invalid parameters.
     pub fn of_content_type(self, header: &str) -> Option<Encoding> {
         let mut parts = header.split(';');
         let media_type = parts.next().unwrap_or("").trim();
         if header.is_empty() {
             return Some(Encoding::Json);
         }
-        // The header may end in a semicolon, and a quoted value may contain some.
+        // The header may end with a semicolon, and a quoted value may contain semicolons.
         let mut quoted = false;
         let mut rest = parts.peekable();
         while let Some(part) = rest.next() {
@@ -96,7 +96,7 @@ impl Encodings {
 
 /// Returns the clauses of an Accept header in the order in which kube-apiserver tries them.
 ///
-/// Clauses are not sorted by quality alone: one directly after a wildcard precedes it, regardless of both qualities.
+/// Clauses are not sorted by quality alone: one directly after a wildcard precedes it, regardless of their qualities.
 pub fn accept_clauses(header: &str) -> Vec<AcceptClause<'_>> {
     let mut clauses: Vec<AcceptClause<'_>> =
         header.split(',').take(MAX_CLAUSES).filter_map(AcceptClause::parse).collect();
@@ -110,8 +110,8 @@ pub fn accept_clauses(header: &str) -> Vec<AcceptClause<'_>> {
     clauses
 }
 
-/// Returns true if kube-apiserver's router accepts a request for a handler that produces these media types: it compares
-/// types without parameters, with `*/*` as the only wildcard.
+/// Returns true if kube-apiserver's router accepts a request for a handler that produces these media types. It compares
+/// types without parameters, and `*/*` is the only wildcard.
 pub fn accept_names(header: &str, produced: &[&str]) -> bool {
     header.is_empty()
         || header.split(',').take(MAX_CLAUSES).any(|clause| {
@@ -149,7 +149,7 @@ impl<'a> AcceptClause<'a> {
         Some(clause)
     }
 
-    /// Returns the last parameter of this name.
+    /// Returns the last parameter with this name.
     pub fn parameter(&self, name: &str) -> Option<&'a str> {
         self.parameters.iter().rev().find(|(n, _)| *n == name).map(|(_, value)| *value)
     }

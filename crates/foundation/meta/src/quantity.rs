@@ -1,7 +1,7 @@
 //! `resource.Quantity`: fixed-point numbers with a suffix, as in `500m`, `1536Mi`, `12e6`.
 //!
-//! Small amounts are an `i64` with a decimal scale, others a big integer with a scale. The choice between them is
-//! kube-apiserver's, because the results of [`Quantity::value`] in edge cases depend on it.
+//! Small amounts are an `i64` with a decimal scale, others a big integer with a scale. The choice follows
+//! kube-apiserver, because the results of [`Quantity::value`] in edge cases depend on it.
 
 mod amount;
 mod text;
@@ -33,11 +33,11 @@ pub enum Format {
 pub struct Quantity {
     amount: Amount,
     format: Format,
-    /// The text that was parsed, if kube-apiserver would write it unchanged.
+    /// The parsed text, if it is also the canonical form.
     text: Option<Text>,
 }
 
-/// Errors of parsing a quantity, in kube-apiserver's words.
+/// Parse errors, with kube-apiserver's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseQuantityError {
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
@@ -51,7 +51,7 @@ pub enum ParseQuantityError {
 const NANO: i32 = -9;
 const MILLI: i32 = -3;
 
-/// Limits on the cost of one quantity: kube-apiserver has none, but real amounts are far smaller.
+/// Limits on the cost of one quantity. kube-apiserver has none, but real amounts are far smaller.
 const MAX_DIGITS: usize = 4096;
 const MAX_EXPONENT: i32 = 10_000;
 
@@ -95,7 +95,7 @@ impl Quantity {
             value <<= exponent.unsigned_abs();
         }
         let mut format = format;
-        // A smaller amount is rounded up to the smallest possible one.
+        // Smaller amounts are rounded up to the smallest possible one.
         let mut amount = Amount::Big { value, scale };
         if !amount.is_zero() {
             amount = amount.round_up(NANO).0;
@@ -196,7 +196,7 @@ impl Quantity {
         }
     }
 
-    /// Returns the number if it is an integer that is stored without a big integer.
+    /// Returns the number if it is an integer that is not stored as a big integer.
     pub fn as_i64(&self) -> Option<i64> {
         match &self.amount {
             Amount::Small { value, scale: 0 } => Some(*value),
@@ -222,7 +222,7 @@ impl Quantity {
             let kilo = |value| Amount::Small { value, scale: 0 };
             let below = self.amount.compare(&kilo(1024)) == Ordering::Less
                 && self.amount.compare(&kilo(-1024)) == Ordering::Greater;
-            // As multiples of powers of two, small numbers and fractions would lose precision or be confusing.
+            // In a binary format, small numbers and fractions would lose precision or be confusing.
             match self.amount.round_up(0) {
                 (whole, true) if !below => return binary(&whole),
                 _ => format = Format::DecimalSI,
@@ -313,7 +313,7 @@ mod tests {
             ("100Ei", "9223372036854775807"),
             ("7Ei", "7Ei"),
             ("12e6", "12e6"),
-            // Some texts are written unchanged.
+            // Some texts are formatted unchanged.
             ("12E6", "12E6"),
             ("12e7", "120e6"),
             ("1e-3", "1e-3"),

@@ -1,4 +1,4 @@
-//! Label and field selectors, which select the objects of a list or watch.
+//! Label and field selectors, which limit a list or watch to some of the objects.
 //!
 //! Grammar, messages and notation are those of apimachinery's `labels` and `fields` packages.
 
@@ -11,13 +11,13 @@ mod labels;
 pub use fields::{FieldSelector, FieldTerm};
 pub use labels::{LabelSelector, Operator, Requirement};
 
-/// The maximum length of a selector's text. URLs are shorter, so only callers that do not use HTTP can exceed it.
+/// The maximum length of a selector. URLs are shorter, so only callers that do not use HTTP can exceed it.
 pub const MAX_SELECTOR_BYTES: usize = 64 * 1024;
 
-/// The maximum number of terms in a selector, including the values of sets: a watch keeps each while it lasts.
+/// The maximum number of terms in a selector, including the values of sets. A watch keeps them as long as it lasts.
 pub(crate) const MAX_SELECTOR_TERMS: usize = 1024;
 
-/// The error of an invalid selector, in kube-apiserver's words.
+/// An invalid selector, with kube-apiserver's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SelectorError(String);

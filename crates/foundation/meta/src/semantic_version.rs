@@ -13,7 +13,7 @@ pub struct SemanticVersion {
     text: String,
 }
 
-/// An identifier of a prerelease. Numbers sort before words.
+/// An identifier of a prerelease. Numbers sort before text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Identifier {
     Number(u64),
@@ -21,7 +21,7 @@ enum Identifier {
 }
 
 impl SemanticVersion {
-    /// Parses a version by the rules of semver.org; the error is the reason.
+    /// Parses a version by the rules of semver.org.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("Version string empty".to_owned());

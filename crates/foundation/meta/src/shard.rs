@@ -1,8 +1,8 @@
-//! Selectors of shards: objects by ranges of a hash of their UID or namespace (KEP 5866).
+//! Shard selectors, which select objects by ranges of a hash of their UID or namespace (KEP 5866).
 
 use std::fmt;
 
-/// The objects whose hash is in one of the ranges.
+/// Selects the objects whose hash is in one of the ranges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardSelector {
     pub key: ShardKey,
@@ -16,7 +16,7 @@ pub enum ShardKey {
     Namespace,
 }
 
-/// The hashes from `start` on that are below `end`, which may be 2^64.
+/// The hashes from `start` up to, but excluding, `end`, which may be 2^64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShardRange {
     pub start: u128,
@@ -24,14 +24,14 @@ pub struct ShardRange {
 }
 
 impl ShardSelector {
-    /// Returns true if an object is selected that has this value as its key.
+    /// Returns true if an object with this key is selected.
     pub fn selects(&self, value: &str) -> bool {
         let hash = u128::from(fnv1a(value));
         self.ranges.iter().any(|range| (range.start..range.end).contains(&hash))
     }
 }
 
-/// As lists tell it.
+/// Formats the selector as it appears in the metadata of lists.
 impl fmt::Display for ShardSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, ShardRange { start, end }) in self.ranges.iter().enumerate() {
@@ -45,7 +45,7 @@ impl fmt::Display for ShardSelector {
 impl ShardKey {
     pub const ALL: [Self; 2] = [Self::Uid, Self::Namespace];
 
-    /// Returns the path in an expression.
+    /// Returns the path as it appears in a selector.
     pub fn path(self) -> &'static str {
         match self {
             Self::Uid => "object.metadata.uid",
@@ -54,7 +54,7 @@ impl ShardKey {
     }
 }
 
-/// The 64-bit hash of Fowler, Noll and Vo, in its variant 1a.
+/// The 64-bit FNV-1a hash.
 fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }

@@ -1,5 +1,5 @@
-//! `Status`, the response to every failed request (and to successful deletes), with one constructor for each reason, so
-//! that code, reason, message and details always agree.
+//! `Status`, the response to every failed request (and to successful deletes). There is one constructor for each
+//! reason, so that code, reason, message and details are always consistent.
 
 mod details;
 mod foreign;
@@ -11,19 +11,19 @@ pub use self::foreign::ForeignStatus;
 pub use self::reason::StatusReason;
 use crate::{FieldError, FieldErrorType, FieldErrors, GroupKind, GroupResource, aggregate};
 
-/// Returns the errors that a refusal lists.
+/// Returns the errors that the response lists.
 fn listed_errors(errors: &FieldErrors) -> &[FieldError] {
     let mut bytes = 0;
     let fits = |error: &FieldError| {
         bytes += error.field.as_str().len() + error.body().len();
         bytes <= FieldErrors::SHOWN_BYTES
     };
-    // One error always fits: its size is limited.
+    // At least one error fits: its size is limited.
     let count = errors.iter().take(FieldErrors::SHOWN).map(fits).take_while(|fits| *fits).count();
     &errors[..count]
 }
 
-/// `metav1.Status`. Failures are only created by the constructors, the success of a delete by [`Status::success`].
+/// `metav1.Status`. Failures are created by the constructors, the success of a delete by [`Status::success`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// `None` for success.
@@ -32,10 +32,10 @@ pub struct Status {
     message: String,
     /// Boxed: most handlers return `Result<_, Status>`, which should stay small.
     details: Option<Box<StatusDetails>>,
-    /// `metadata.continue`: the token with which an expired list can be continued.
+    /// `metadata.continue`: the token that continues an expired list.
     continue_token: String,
     has_code: bool,
-    /// The further members of another server's Status.
+    /// Further members of another server's Status.
     foreign: Option<Box<ForeignStatus>>,
 }
 
@@ -48,7 +48,7 @@ impl Status {
             message: String::new(),
             details: Some(Box::new(details)),
             continue_token: String::new(),
-            // Deletes leave the code of their success unset, and Go omits the zero value.
+            // A successful delete has no code, and kube-apiserver omits the zero value.
             has_code: false,
             foreign: None,
         }
@@ -81,7 +81,7 @@ impl Status {
         Self::about(StatusReason::AlreadyExists, 409, format!("{resource} {name:?} already exists"), resource, name)
     }
 
-    /// `generateName` produced existing names too often: 409 with a hint to retry (or 429 if no name was left).
+    /// `generateName` produced existing names too often: 409 with a hint to retry, or 429 if there is no free name.
     pub fn generate_name_conflict(resource: &GroupResource, name: &str, retry_after_seconds: i32) -> Self {
         let mut status = Self::about(
             StatusReason::AlreadyExists,
@@ -104,7 +104,7 @@ impl Status {
         Self::plain(StatusReason::Unauthorized, 401, message)
     }
 
-    /// `resource "name" is forbidden: why`; an empty resource or name is omitted.
+    /// `resource "name" is forbidden: why`. An empty resource or name is omitted.
     pub fn forbidden(resource: &GroupResource, name: &str, why: impl std::fmt::Display) -> Self {
         let message = if resource.resource.is_empty() && resource.group.is_empty() {
             format!("forbidden: {why}")
@@ -116,7 +116,7 @@ impl Status {
         Self::about(StatusReason::Forbidden, 403, message, resource, name)
     }
 
-    /// The refusal of another server, passed on unchanged.
+    /// An error of another server, passed on unchanged.
     pub fn forbidden_remote(message: impl Into<String>) -> Self {
         Self::plain(StatusReason::Forbidden, 403, message)
     }
@@ -146,10 +146,10 @@ impl Status {
         Self::plain(StatusReason::Expired, 410, message)
     }
 
-    /// Failed validation: one cause for each error; equal errors are only once in the message.
+    /// Failed validation, with one cause per error. Equal errors appear only once in the message.
     ///
-    /// Go lists all errors, however many there are. Here the number and size of the listed errors are limited, and a
-    /// last sentence and cause say that there are more.
+    /// kube-apiserver lists all errors. Here the number and size of the listed errors are limited, and a last sentence
+    /// and cause state that there are more.
     pub fn invalid(kind: &GroupKind, name: &str, errors: &FieldErrors) -> Self {
         let listed = listed_errors(errors);
         let cut = listed.len() < errors.len();
@@ -224,13 +224,14 @@ impl Status {
         )
     }
 
-    /// 406 in the words of kube-apiserver's router, which compares types without parameters before it calls a handler.
+    /// 406 with the message of kube-apiserver's router, which compares types without parameters before it calls a
+    /// handler.
     pub fn router_not_acceptable(available: &[&str]) -> Self {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {}", available.join(", "));
         Self::plain(StatusReason::NotAcceptable, 406, message).with_details(StatusDetails::default())
     }
 
-    /// 415 in the words of kube-apiserver's router.
+    /// 415 with the message of kube-apiserver's router.
     pub fn router_unsupported_media_type() -> Self {
         Self::plain(StatusReason::UnsupportedMediaType, 415, "415: Unsupported Media Type")
             .with_details(StatusDetails::default())
@@ -257,7 +258,7 @@ impl Status {
             .with_details(StatusDetails { retry_after_seconds, ..StatusDetails::default() })
     }
 
-    /// 504 with the cause for a resourceVersion that is newer than any that this server has seen.
+    /// 504 with the cause for a resourceVersion that is newer than any this server has seen.
     pub fn too_large_resource_version(requested: u64, current: u64, retry_after_seconds: i32) -> Self {
         let message = format!("Too large resource version: {requested}, current: {current}");
         Self::plain(StatusReason::Timeout, 504, format!("Timeout: {message}")).with_details(StatusDetails {
@@ -276,7 +277,7 @@ impl Status {
             .with_details(StatusDetails { retry_after_seconds, ..StatusDetails::default() })
     }
 
-    /// 429 for too many requests, with no details but the reason.
+    /// 429 for too many requests, with no details except the reason.
     pub fn rate_limited(why: impl std::fmt::Display) -> Self {
         Self::plain(StatusReason::TooManyRequests, 429, format!("Too many requests: {why}"))
     }
@@ -285,7 +286,7 @@ impl Status {
         Self::plain(StatusReason::ServiceUnavailable, 503, message)
     }
 
-    /// 500 with the error, which clients see: it must not contain secrets.
+    /// 500 with the error. Clients see it, so it must not contain secrets.
     pub fn internal(error: impl std::fmt::Display) -> Self {
         let text = error.to_string();
         Self::plain(StatusReason::InternalError, 500, format!("Internal error occurred: {text}")).with_details(
@@ -296,7 +297,7 @@ impl Status {
         )
     }
 
-    /// 500 for a list with unreadable objects; `with_cause` adds their names.
+    /// 500 for a list with unreadable objects. `with_cause` adds their names.
     pub fn store_read_error(resource: &GroupResource) -> Self {
         let message = format!("failed to read one or more {resource} from the storage");
         Self::plain(StatusReason::StoreReadError, 500, message).with_details(StatusDetails {
@@ -312,23 +313,23 @@ impl Status {
         Self::plain(StatusReason::Unknown, code.max(400), message)
     }
 
-    /// 422 without an explanation: kube-apiserver's response to a JSON patch that does not apply.
+    /// 422 without an explanation: kube-apiserver's response to a JSON patch that cannot be applied.
     pub fn unprocessable() -> Self {
         Self::plain(StatusReason::Invalid, 422, "the server rejected our request due to an error in our request")
             .with_details(StatusDetails::default())
     }
 
-    /// 422 for a request that needs more work than the server does for one request.
+    /// 422 for a request that needs more work than the server allows for one request.
     pub fn too_much_work(message: impl std::fmt::Display) -> Self {
         Self::plain(StatusReason::Invalid, 422, message.to_string()).with_details(StatusDetails::default())
     }
 
-    /// 406 with the given message.
+    /// 406 with this message.
     pub fn not_acceptable_text(message: &str) -> Self {
         Self::plain(StatusReason::NotAcceptable, 406, message)
     }
 
-    /// Replaces the details (causes of an eviction, the retry hint of an unready webhook).
+    /// Replaces the details (causes of an eviction, the retry hint of a webhook that is not ready).
     #[must_use]
     pub fn with_details(mut self, details: StatusDetails) -> Self {
         self.details = Some(Box::new(details));
@@ -348,14 +349,14 @@ impl Status {
         Self { reason: Some(reason), code, ..self }
     }
 
-    /// Sets a token with which an expired list can be continued, without consistency.
+    /// Sets the token that continues an expired list, without consistency.
     #[must_use]
     pub fn with_continue(mut self, token: impl Into<String>) -> Self {
         self.continue_token = token.into();
         self
     }
 
-    /// Adds one cause to the details.
+    /// Adds a cause to the details.
     #[must_use]
     pub fn with_cause(mut self, reason: &str, message: &str, field: &str) -> Self {
         self.details.get_or_insert_default().causes.push(StatusCause {
@@ -366,7 +367,7 @@ impl Status {
         self
     }
 
-    /// Includes the code in the JSON of a success, which most successes omit.
+    /// Includes the code in the JSON of a success; most successes omit it.
     #[must_use]
     pub fn with_code(self) -> Self {
         Self { has_code: true, ..self }
@@ -385,7 +386,7 @@ impl Status {
         self.reason
     }
 
-    /// Returns the text of the reason, which may be another server's own; empty if there is none.
+    /// Returns the reason as text, which may be defined by another server; empty if there is none.
     pub fn reason_text(&self) -> &str {
         match &self.foreign {
             Some(foreign) => &foreign.reason,
@@ -393,7 +394,7 @@ impl Status {
         }
     }
 
-    /// Returns `Success`, `Failure`, or another server's word.
+    /// Returns `Success`, `Failure`, or a value defined by another server.
     pub fn outcome(&self) -> &str {
         match &self.foreign {
             Some(foreign) => &foreign.status,

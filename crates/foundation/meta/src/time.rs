@@ -1,6 +1,6 @@
 //! Timestamps of the API: `metav1.Time` with whole seconds and `metav1.MicroTime` with six digits.
 //!
-//! Parsing follows Go's `time.Parse` for the two layouts, error texts included.
+//! Parsing follows Go's `time.Parse` for the two layouts, including the messages of errors.
 
 use std::fmt;
 
@@ -10,18 +10,18 @@ const MICRO_LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
 /// Seconds from 1970 to Go's zero time, 0001-01-01T00:00:00Z.
 const ZERO_SECONDS: i64 = -62_135_596_800;
 
-/// `metav1.Time`. Printed in UTC with whole seconds; a fraction is parsed and kept, but never printed.
+/// `metav1.Time`. Formatted in UTC with whole seconds; a fraction is parsed and kept, but never formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time {
     seconds: i64,
     nanos: u32,
 }
 
-/// `metav1.MicroTime`. Printed in UTC with microseconds.
+/// `metav1.MicroTime`. Formatted in UTC with microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MicroTime(Time);
 
-/// The error of an invalid time, with the text of Go's `time.ParseError`.
+/// An invalid time, with the message of Go's `time.ParseError`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseTimeError(String);
@@ -118,7 +118,7 @@ fn write_seconds(f: &mut fmt::Formatter<'_>, seconds: i64) -> fmt::Result {
     )
 }
 
-/// Returns the text of a time in a year of four digits, up to the second. This is ten times as fast as `format!`.
+/// Formats a time in a year of four digits, up to the second. Ten times as fast as `format!`.
 fn digits(year: i64, month: i64, day: i64, of_day: i64) -> Option<[u8; 19]> {
     if !(0..=9999).contains(&year) {
         return None;
@@ -140,11 +140,11 @@ fn digits(year: i64, month: i64, day: i64, of_day: i64) -> Option<[u8; 19]> {
     Some(text)
 }
 
-/// The error of an element of a layout.
+/// The error of a layout element.
 enum ElementError {
     /// The text does not have the form of the element.
     Shape,
-    /// The text has the form, but its value is out of range.
+    /// The text has the right form, but its value is out of range.
     Range(&'static str),
 }
 
@@ -154,7 +154,7 @@ impl From<()> for ElementError {
     }
 }
 
-/// Parses `value` by one of the two layouts, element by element, as Go does.
+/// Parses `value` by one of the two layouts, element by element like Go.
 fn parse(text: &str, layout: &'static str, micro: bool) -> Result<Time, ParseTimeError> {
     let bytes = text.as_bytes();
     let fail = |element: &str, rest: &[u8]| {
@@ -254,7 +254,7 @@ fn literal(rest: &mut &[u8], byte: u8) -> Result<(), ElementError> {
     }
 }
 
-/// Parses one or two digits, exactly two if `fixed`.
+/// Parses one or two digits, or exactly two if `fixed`.
 fn number(rest: &mut &[u8], fixed: bool) -> Result<i64, ()> {
     let digit = |i: usize| rest.get(i).filter(|b| b.is_ascii_digit()).map(|b| i64::from(b - b'0'));
     let first = digit(0).ok_or(())?;
@@ -322,7 +322,7 @@ fn zone(rest: &mut &[u8]) -> Result<i64, ElementError> {
     }
 }
 
-/// Quotes a text like Go's `time` package: all but printable ASCII as `\xNN`.
+/// Quotes a text like Go's `time` package: everything except printable ASCII as `\xNN`.
 pub(crate) fn quote(text: &[u8]) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

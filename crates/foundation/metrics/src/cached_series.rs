@@ -1,5 +1,5 @@
-//! Series that are looked up once and kept, and looked up again after a reset: who keeps a series that a family has
-//! forgotten counts where nobody sees it.
+//! Caches a series of a family, and looks it up again after a reset. A series kept across a reset would no longer be
+//! exposed by its family.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use prometheus::core::{MetricVec, MetricVecBuilder};
 
 use crate::{Histogram, HistogramVec};
 
-/// How many resets there were, of all registries in the process. A reset of another one costs a lookup.
+/// The number of resets of all registries in the process. A reset of any registry costs each cache one lookup.
 static RESETS: AtomicU64 = AtomicU64::new(0);
 
-/// A series that is looked up when it is first used.
+/// A series that is looked up on first use.
 pub struct CachedSeries<M>(ArcSwapOption<(u64, M)>);
 
-/// A series that is there from the beginning.
+/// A series that is created immediately.
 pub struct Series<F: Labelled> {
     family: F,
     values: Vec<String>,
@@ -27,7 +27,7 @@ pub struct Series<F: Labelled> {
 pub trait Labelled: Clone {
     type One;
 
-    /// Returns the series with these label values, one for each label.
+    /// Returns the series with these label values, in the order of the labels.
     fn one(&self, values: &[&str]) -> Self::One;
 }
 
@@ -42,7 +42,7 @@ impl<M> Default for CachedSeries<M> {
 }
 
 impl<M> CachedSeries<M> {
-    /// Calls `with` with the series, which `find` looks up the first time and after a reset.
+    /// Calls `with` with the series. `find` looks the series up on first use and after a reset.
     pub fn with<T>(&self, find: impl FnOnce() -> M, with: impl FnOnce(&M) -> T) -> T {
         let now = RESETS.load(Ordering::Acquire);
         let held = self.0.load();

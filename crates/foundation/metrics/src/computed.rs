@@ -1,4 +1,4 @@
-//! Families whose metrics are computed at each scrape, by the collector that has them.
+//! Families whose metrics a collector computes at each scrape.
 
 use prometheus::HistogramOpts;
 use prometheus::core::{Collector, Desc};
@@ -19,7 +19,7 @@ impl ComputedGauge {
         described(name, help, labels).map(Self)
     }
 
-    /// Returns a metric of the family; `values` has one value for each label.
+    /// Returns a metric of the family; `values` has one value per label.
     pub fn metric(&self, values: &[&str], value: f64) -> Metric {
         let mut gauge = Gauge::default();
         gauge.set_value(value);
@@ -39,7 +39,7 @@ impl ComputedHistogram {
         described(name, help, labels).map(Self)
     }
 
-    /// Returns a metric of the family; `values` has one value for each label.
+    /// Returns a metric of the family; `values` has one value per label.
     pub fn metric(&self, values: &[&str], histogram: Histogram) -> Metric {
         let mut metric = labelled(&self.0, values);
         metric.set_histogram(histogram);
@@ -51,8 +51,8 @@ impl ComputedHistogram {
         family(&self.0, MetricType::HISTOGRAM, metrics)
     }
 
-    /// Returns a family with the same name, help and labels that counts values itself, in native buckets, too, if its
-    /// registry has them.
+    /// Returns a family with the same name, help and labels that records observations itself, in native buckets as well
+    /// if its registry has native histograms.
     pub fn counting(&self, bounds: &[f64]) -> Result<HistogramVec, prometheus::Error> {
         let options = HistogramOpts::new(self.0.fq_name.clone(), self.0.help.clone()).buckets(bounds.to_vec());
         let labels: Vec<&str> = self.0.variable_labels.iter().map(String::as_str).collect();
@@ -82,7 +82,7 @@ fn family(desc: &Desc, kind: MetricType, metrics: Vec<Metric>) -> MetricFamily {
     family
 }
 
-/// The collector that computes the metrics returns them.
+/// Computed by the collector, so there is nothing to collect here.
 impl Collector for ComputedGauge {
     fn desc(&self) -> Vec<&Desc> {
         vec![&self.0]
@@ -93,7 +93,7 @@ impl Collector for ComputedGauge {
     }
 }
 
-/// The collector that computes the metrics returns them.
+/// Computed by the collector, so there is nothing to collect here.
 impl Collector for ComputedHistogram {
     fn desc(&self) -> Vec<&Desc> {
         vec![&self.0]

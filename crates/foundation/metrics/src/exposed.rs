@@ -1,7 +1,7 @@
-//! Metric families as operators configure them: some disabled, some also shown under deprecated names, and labels
-//! limited to lists of values.
+//! Applies the metric options of the command line: disables families, shows hidden families, and limits labels to
+//! allowed values.
 //!
-//! All of this happens when the families are read, so it does not affect the cost of counting.
+//! The options are applied when the families are gathered, so they do not slow down counting.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,11 +11,11 @@ use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, Me
 
 use crate::{MetricFamilies, Native};
 
-/// The replacement for values that are not in a list.
+/// Replaces a label value that is not allowed.
 const UNEXPECTED: &str = "unexpected";
 
-/// Families that are hidden since the release that deprecated them: the old name, the release, the help, and the family
-/// with the same numbers.
+/// Families hidden since the release that deprecated them: the old name, the release, the help, and the family that has
+/// the same values.
 const HIDDEN: [(&str, &str, &str, &str); 6] = [
     (
         "apiserver_flowcontrol_request_concurrency_in_use",
@@ -57,32 +57,32 @@ const HIDDEN: [(&str, &str, &str, &str); 6] = [
     ),
 ];
 
-/// The options for exposed metrics.
+/// The options of [`ExposedMetrics`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExposedOptions {
     /// Names of disabled families.
     pub disabled: HashSet<String>,
-    /// True to show hidden families.
+    /// True to expose hidden families.
     pub show_hidden: bool,
-    /// The allowed values of labels, by family and label.
+    /// The allowed label values, by family and label.
     pub allowed: HashMap<String, HashMap<String, HashSet<String>>>,
 }
 
-/// Applies the options to metric families.
+/// Gathers metric families and applies the options.
 #[derive(Default)]
 pub struct ExposedMetrics {
     options: ExposedOptions,
     unexpected: Mutex<UnexpectedValues>,
-    /// True after a reset, which forgets how many metrics there are.
+    /// True after a reset, which clears the counts of metrics.
     reset: AtomicBool,
 }
 
-/// The number of observations with values that are not allowed.
+/// The number of observations with a label value that is not allowed.
 #[derive(Default)]
 struct UnexpectedValues {
-    /// At the last read, by family.
+    /// As of the last gathering, by family.
     since_reset: HashMap<String, u64>,
-    /// Before the last reset.
+    /// As of the last reset.
     before_reset: u64,
 }
 
@@ -91,14 +91,14 @@ impl ExposedMetrics {
         Self { options, ..Self::default() }
     }
 
-    /// Is told that all series were forgotten. Metrics without labels are not.
+    /// Handles a reset of all series with labels.
     pub fn reset(&self) {
         self.reset.store(true, Ordering::Relaxed);
         let mut unexpected = self.unexpected.lock();
         unexpected.before_reset += std::mem::take(&mut unexpected.since_reset).values().sum::<u64>();
     }
 
-    /// Returns the families, sorted by name, with further ones that count the changes.
+    /// Returns the families sorted by name, including those that count what the options changed.
     pub fn families(&self, gathered: MetricFamilies) -> MetricFamilies {
         let MetricFamilies { families, mut natives } = gathered;
         let mut families: BTreeMap<String, MetricFamily> =
@@ -122,13 +122,13 @@ impl ExposedMetrics {
         MetricFamilies { families: families.into_values().collect(), natives }
     }
 
-    /// Returns the enabled families, for an endpoint that does not count the changes.
+    /// Returns the enabled families, for an endpoint that does not count what the options changed.
     pub fn enabled(&self, mut gathered: MetricFamilies) -> MetricFamilies {
         gathered.families.retain(|family| !self.options.disabled.contains(family.name()));
         gathered
     }
 
-    /// Merges metrics whose label values are not allowed.
+    /// Merges the metrics whose label values are not allowed.
     fn limit(&self, families: &mut BTreeMap<String, MetricFamily>, natives: &mut HashMap<String, Vec<Native>>) {
         for (name, labels) in &self.options.allowed {
             let Some(family) = families.get_mut(name) else { continue };
@@ -171,7 +171,7 @@ impl ExposedMetrics {
         }
     }
 
-    /// Returns the families about families.
+    /// Returns the families that describe other families.
     fn meta_families(&self, families: &BTreeMap<String, MetricFamily>) -> Vec<MetricFamily> {
         let unexpected = {
             let unexpected = self.unexpected.lock();
@@ -218,7 +218,7 @@ impl ExposedMetrics {
     }
 }
 
-/// Parses stability and the deprecating release at the beginning of a family's help.
+/// Parses the stability level and the deprecating release at the beginning of a family's help.
 fn kind_of(help: &str) -> Option<(String, String)> {
     let help = help.strip_prefix("EXPERIMENTAL: ").unwrap_or(help);
     let (stability, rest) = help.strip_prefix('[')?.split_once("] ")?;
@@ -259,7 +259,7 @@ pub fn pair(name: &str, value: &str) -> LabelPair {
     pair
 }
 
-/// Returns the number of observations; a gauge has none.
+/// Returns the number of observations; 0 for a gauge.
 fn observations(metric: &Metric, kind: MetricType) -> u64 {
     match kind {
         MetricType::COUNTER => metric.get_counter().get_value() as u64,
@@ -295,7 +295,7 @@ fn add(to: &mut Metric, more: &Metric, kind: MetricType) {
             sum.set_bucket(buckets.collect());
             to.set_histogram(sum);
         }
-        // Quantiles cannot be added, so those of the first metric remain.
+        // Quantiles cannot be added, so the first metric's are kept.
         MetricType::SUMMARY | MetricType::UNTYPED => {}
     }
 }

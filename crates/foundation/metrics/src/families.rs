@@ -20,7 +20,7 @@ use crate::{ComputedGauge, ComputedHistogram, Family, HistogramVec, LoneHistogra
 ///     #[derive(Clone, Debug)]
 ///     pub struct CallMetrics {
 ///         pub failures: IntCounter = "example_call_failures_total",
-///             "[ALPHA] Number of calls without an answer.";
+///             "[ALPHA] Number of calls without a response.";
 ///         durations: HistogramVec = "example_call_duration_seconds"
 ///             by ["verb"] buckets exponential_buckets(0.001, 2.0, 15)?,
 ///             "[ALPHA] Latency of calls in seconds.";
@@ -35,7 +35,7 @@ use crate::{ComputedGauge, ComputedHistogram, Family, HistogramVec, LoneHistogra
 /// # Ok::<(), prometheus::Error>(())
 /// ```
 ///
-/// A family without labels takes none:
+/// A family without labels must not have `by`:
 ///
 /// ```compile_fail
 /// binnacle_metrics::families! {
@@ -45,7 +45,7 @@ use crate::{ComputedGauge, ComputedHistogram, Family, HistogramVec, LoneHistogra
 /// }
 /// ```
 ///
-/// A histogram names its buckets:
+/// A histogram must have `buckets`:
 ///
 /// ```compile_fail
 /// binnacle_metrics::families! {
@@ -55,7 +55,7 @@ use crate::{ComputedGauge, ComputedHistogram, Family, HistogramVec, LoneHistogra
 /// }
 /// ```
 ///
-/// Names have letters, digits, underscores and colons, labels no colons:
+/// Names consist of letters, digits, underscores and colons; labels have no colons:
 ///
 /// ```compile_fail
 /// binnacle_metrics::families! {
@@ -73,11 +73,11 @@ use crate::{ComputedGauge, ComputedHistogram, Family, HistogramVec, LoneHistogra
 /// }
 /// ```
 ///
-/// The struct has functions with its own visibility. `register(&Registry)` builds and registers the families.
-/// Families that all servers of a process share are built once with `build()` and registered with
-/// `register_in(&self, &Registry)` for each server. `reset(&self)` forgets all series. The struct is also a `Collector` of its families, for collectors
-/// that set them at each scrape, and for [`Registry::register`](crate::Registry::register), whose families a reset does
-/// not change.
+/// The struct gets these functions, with its own visibility: `register(&Registry)` builds and registers the families.
+/// `build()` builds families that all servers of a process share, and `register_in(&self, &Registry)` registers them
+/// for one server. `reset(&self)` deletes all series. The struct is also a `Collector` of its families: for collectors
+/// that set the values at each scrape, and for [`Registry::register`](crate::Registry::register), which exempts them
+/// from resets.
 #[macro_export]
 macro_rules! families {
     (@labels) => { () };
@@ -128,7 +128,7 @@ macro_rules! families {
                 })
             }
 
-            /// Registers the families, which may be in other registries, too.
+            /// Registers the families, which may also be in other registries.
             ///
             /// Fails if the registry already has a family with one of these names.
             $visibility fn register_in(
@@ -139,7 +139,7 @@ macro_rules! families {
                 Ok(())
             }
 
-            /// Forgets all series. Families without labels keep what they counted.
+            /// Deletes all series. Families without labels keep their values.
             $visibility fn reset(&self) {
                 $($crate::Family::reset(&self.$field);)+
             }
@@ -161,7 +161,7 @@ macro_rules! families {
     };
 }
 
-/// Panics if the name of a family or one of its labels is invalid. Called when the macro's code is compiled.
+/// Panics if the name of a family or one of its labels is invalid. Evaluated at compile time.
 #[doc(hidden)]
 pub const fn check_names(family: &str, labels: &[&str]) {
     assert!(is_name(family.as_bytes(), true), "the name of the family is invalid");
@@ -187,9 +187,9 @@ const fn is_name(name: &[u8], colons: bool) -> bool {
 
 /// A family that [`families!`] can build.
 pub trait Describe: Family {
-    /// The names of the labels; `()` if the family has none.
+    /// The names of the labels, or `()` if the family has none.
     type Labels;
-    /// The upper bounds of the buckets; `()` if the family is not of histograms.
+    /// The upper bounds of the buckets, or `()` if this is not a family of histograms.
     type Buckets;
 
     /// Returns a family without series. Fails if the name, a label or the buckets are invalid.
@@ -201,7 +201,7 @@ pub trait Describe: Family {
     ) -> Result<Self, prometheus::Error>;
 }
 
-/// The names of the labels of families.
+/// The label names of a family.
 type Labels = &'static [&'static str];
 
 impl<P: Atomic + 'static> Describe for GenericCounter<P> {
@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    /// Returns name, help and labels of a family.
+    /// Returns the name, help and labels of a family.
     fn described(family: &impl Collector) -> (String, String, Vec<String>) {
         let desc = family.desc()[0];
         (desc.fq_name.clone(), desc.help.clone(), desc.variable_labels.clone())

@@ -1,4 +1,4 @@
-//! Histograms with bounds, which in a registry with native histograms are counted in buckets of both kinds.
+//! Classic histograms, which also have native buckets if the registry has native histograms.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use prometheus::{HistogramOpts, HistogramVec as ClassicVec};
 use crate::native::Sparse;
 use crate::{Family, pair};
 
-/// A family of histograms, one for each combination of label values. Clones share them.
+/// A family of histograms, one per combination of label values. Clones share them.
 #[derive(Clone)]
 pub struct HistogramVec(Arc<Shared>);
 
@@ -36,14 +36,14 @@ enum Kind {
     Dual(Arc<DualHistogram>),
 }
 
-/// A family without labels, which is one histogram. A reset does not concern it.
+/// A family without labels, which is a single histogram. A reset does not affect it.
 #[derive(Clone, Debug)]
 pub struct LoneHistogram {
     family: HistogramVec,
     found: Arc<OnceLock<Histogram>>,
 }
 
-/// A histogram that is counted in both ways. One lock lets every reader see the same observations in both.
+/// A histogram with classic and native buckets. One lock makes both consistent for every reader.
 #[derive(Debug)]
 struct DualHistogram {
     created: SystemTime,
@@ -59,7 +59,7 @@ struct Counts {
     sparse: Sparse,
 }
 
-/// The part of a native histogram that the classic one has not.
+/// The part of a native histogram that a classic one lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Native {
     pub sparse: Sparse,
@@ -67,7 +67,7 @@ pub struct Native {
 }
 
 impl Native {
-    /// Adds the counts of another one; the sum has begun when the first of both did.
+    /// Adds the counts of another histogram; the earlier creation time is kept.
     pub(crate) fn add(&mut self, other: &Self) {
         self.sparse.add(&other.sparse);
         self.created = self.created.min(other.created);
@@ -85,9 +85,9 @@ impl fmt::Debug for HistogramVec {
 impl HistogramVec {
     pub fn new(opts: HistogramOpts, labels: &[&str]) -> Result<Self, prometheus::Error> {
         let mut bounds = opts.buckets.clone();
-        // The last bucket has all there are, whether it is named or not.
+        // The last bucket counts all observations, so it is implicit.
         bounds.pop_if(|bound| *bound == f64::INFINITY);
-        // The library only checks them when the first series is created, and panics.
+        // The library checks the bounds only when it creates the first series, and panics.
         if !bounds.is_sorted_by(|lower, upper| lower < upper) {
             let name = &opts.common_opts.name;
             return Err(prometheus::Error::Msg(format!("the buckets of {name} are not in ascending order")));
@@ -100,7 +100,7 @@ impl HistogramVec {
         })))
     }
 
-    /// Returns the histogram with these label values, one for each label.
+    /// Returns the histogram with these label values, in the order of the labels.
     pub fn with_label_values(&self, values: &[&str]) -> Histogram {
         let Some(all) = self.0.native.get() else {
             return Histogram(Kind::Classic(self.0.classic.with_label_values(values)));
@@ -134,7 +134,7 @@ impl HistogramVec {
                 (metric, Native { sparse: counts.sparse, created: histogram.created })
             })
             .collect();
-        // As registries sort them.
+        // Registries sort in this order.
         metrics.sort_by(|(one, _), (other, _)| {
             let values = |metric: &Metric| metric.get_label().iter().map(|l| l.value().to_owned()).collect::<Vec<_>>();
             values(one).cmp(&values(other))
@@ -209,7 +209,7 @@ impl LoneHistogram {
     }
 }
 
-/// The histogram exists from the first use or from when it is kept, whichever is first.
+/// The histogram is created on first use or on registration, whichever comes first.
 impl Deref for LoneHistogram {
     type Target = Histogram;
 
@@ -231,7 +231,7 @@ impl Collector for LoneHistogram {
 
 impl Family for LoneHistogram {
     fn become_native(&self) {
-        // One that counts already, for another server of the process, goes on as it is.
+        // If it already records observations for another server of the process, leave it as it is.
         if self.found.get().is_none() {
             self.family.become_native();
         }
@@ -243,7 +243,7 @@ impl Family for LoneHistogram {
     }
 }
 
-// === impl Both ===
+// === impl DualHistogram ===
 
 impl DualHistogram {
     fn new(bounds: &[f64]) -> Self {
@@ -306,7 +306,7 @@ mod tests {
         assert!(classic.gather_all().natives.is_empty());
         let gathered = native.gather_all();
         let natives = &gathered.natives["a"];
-        // In the order of the metrics.
+        // In the same order as the metrics.
         let counts = |native: &Native| native.sparse.positive.values().sum::<u64>();
         assert_eq!(natives.iter().map(counts).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(gathered.natives["c"][0].sparse.positive, [(-16, 1)].into());

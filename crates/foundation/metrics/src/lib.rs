@@ -1,4 +1,4 @@
-//! Registration of metric families. Each part of the server has its own families, all in one registry.
+//! Registration of metric families. Each part of the server registers its own families in a common registry.
 
 mod cached_series;
 mod computed;
@@ -13,7 +13,7 @@ mod summary;
 mod text;
 mod workqueue;
 
-/// For the code of [`families!`].
+/// Used by the code that [`families!`] generates.
 #[doc(hidden)]
 pub use prometheus;
 

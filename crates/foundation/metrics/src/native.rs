@@ -1,17 +1,18 @@
-//! Native histograms: observations counted in buckets whose bounds grow exponentially, of which only those that are used
-//! are kept. The rules are those of Prometheus' Go client, with the limits that kube-apiserver gives it.
+//! Native histograms: sparse histograms whose buckets grow exponentially. The algorithm is that of Prometheus' Go
+//! client, with kube-apiserver's limits.
 
 use std::collections::BTreeMap;
 
-/// Each power of two has 2 to this power buckets: the widest that grow by no more than a tenth.
+/// The initial schema: each power of two has 2^schema buckets. This is the coarsest schema with a growth factor of at
+/// most 1.1.
 const SCHEMA: i32 = 3;
-/// Above this number of buckets, each two neighbours become one.
+/// Above this number of buckets, each pair of adjacent buckets is merged.
 const MAX_BUCKETS: usize = 160;
-/// Buckets of the lowest resolution are each as wide as sixteen powers of two.
+/// The lowest schema: each bucket spans sixteen powers of two.
 const LOWEST_SCHEMA: i32 = -4;
-/// Values up to this distance from zero are zeros: 2^-128.
+/// Values whose absolute value is at most 2^-128 go to the zero bucket.
 pub(crate) const ZERO_THRESHOLD: f64 = f64::from_bits((1023 - 128) << 52);
-/// The lower bounds of the buckets between one half and one, for the first schema. Those of lower ones are among them.
+/// The lower bounds of the buckets between 0.5 and 1 for the initial schema. Lower schemas use a subset of them.
 const BOUNDS: [f64; 8] = [
     0.5,
     0.545_253_866_332_628_8,
@@ -32,10 +33,10 @@ pub struct Sparse {
     pub(crate) negative: Buckets,
 }
 
-/// Counts by the number of the bucket. A bucket that was once used stays.
+/// Counts by bucket index. A bucket that was used once is kept.
 pub(crate) type Buckets = BTreeMap<i32, u64>;
 
-/// A number of buckets in a row, `offset` behind the end of the ones before.
+/// A span of consecutive buckets; `offset` is the gap to the previous span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) offset: i32,
@@ -65,12 +66,12 @@ impl Sparse {
         }
     }
 
-    /// Counts `count` more zeros.
+    /// Adds `count` to the zero bucket.
     pub fn add_zeros(&mut self, count: u64) {
         self.zeros += count;
     }
 
-    /// Adds the counts of another histogram, at the lower of both resolutions.
+    /// Adds the counts of another histogram, at the lower of both schemas.
     pub(crate) fn add(&mut self, other: &Self) {
         let mut other = other.clone();
         while other.schema > self.schema {
@@ -90,7 +91,7 @@ impl Sparse {
         }
     }
 
-    /// Makes each two neighbours one bucket, unless the resolution is the lowest.
+    /// Merges each pair of adjacent buckets, unless the schema is the lowest.
     fn widen(&mut self) {
         if self.schema == LOWEST_SCHEMA {
             return;
@@ -106,16 +107,16 @@ impl Sparse {
     }
 }
 
-/// Returns the number of the bucket one resolution lower.
+/// Returns the index of the bucket one schema lower.
 fn wider_key(key: i32) -> i32 {
     (key + i32::from(key > 0)) / 2
 }
 
-/// Returns the bucket of a normal positive number or infinity: the lowest whose upper bound is not below it.
+/// Returns the bucket of a positive normal number or infinity: the lowest one whose upper bound is at least the value.
 fn key(value: f64, schema: i32) -> i32 {
     let beyond = i32::from(value.is_infinite());
     let bits = value.min(f64::MAX).to_bits();
-    // The number is `fraction * 2^exponent`, the fraction at least one half and below one.
+    // The number is `fraction * 2^exponent` with 0.5 <= fraction < 1.
     let exponent = i32::try_from(bits >> 52).unwrap_or_default() - 1022;
     let fraction = f64::from_bits(bits & ((1 << 52) - 1) | 1022 << 52);
     let key = if schema > 0 {
@@ -129,7 +130,8 @@ fn key(value: f64, schema: i32) -> i32 {
     key + beyond
 }
 
-/// Returns the buckets as rows and the difference of each count from the one before. Gaps of up to two buckets are counts of zero.
+/// Returns the spans, and the difference of each count from the previous one. Gaps of up to two buckets are filled with
+/// zeros.
 pub(crate) fn spans(buckets: &Buckets) -> (Vec<Span>, Vec<i64>) {
     let (mut spans, mut deltas): (Vec<Span>, Vec<i64>) = (Vec::new(), Vec::new());
     let (mut before, mut next) = (0_i64, 0_i32);
@@ -139,12 +141,12 @@ pub(crate) fn spans(buckets: &Buckets) -> (Vec<Span>, Vec<i64>) {
             Some(span) if gap <= 2 => span,
             _ => {
                 spans.push(Span { offset: gap, length: 0 });
-                // There is one: it was put there.
+                // Exists: a span was pushed above.
                 let Some(span) = spans.last_mut() else { continue };
                 span
             }
         };
-        // The first bucket of a row has no gap before it.
+        // The offset of the first bucket in a span is the span's.
         let zeros = if span.length == 0 { 0 } else { gap };
         let count = i64::try_from(*count).unwrap_or(i64::MAX);
         for value in std::iter::repeat_n(0, zeros as usize).chain([count]) {
@@ -171,7 +173,7 @@ mod tests {
             for value in [1e-30, 0.001, 0.3, 0.49999, 0.5, 0.500001, 0.75, 1.0, 1.0001, 2.0, 3.0, 1024.0, 1e9, 7e200] {
                 let key = key(value, schema);
                 let (low, high) = (upper_bound(key - 1, schema), upper_bound(key, schema));
-                // Powers are not exact to the last digit.
+                // `powf` is not exact in the last digit.
                 assert!(low < value * (1.0 + 1e-14) && value <= high * (1.0 + 1e-14), "{value} {schema} {low} {high}");
             }
         }
@@ -209,7 +211,7 @@ mod tests {
         }
         assert_eq!((sparse.schema, sparse.positive.len()), (2, 81));
         assert_eq!(sparse.positive.values().sum::<u64>(), 161);
-        // A bucket is where its values would have been counted.
+        // After a merge each bucket has the values that it would have had from the beginning.
         let mut wide = Sparse { schema: 2, ..Sparse::default() };
         for step in 0..161 {
             wide.observe(upper_bound(step, 3) * 0.99);

@@ -1,4 +1,4 @@
-//! Families in Prometheus' protobuf format (`io.prometheus.client`), each with its length before it.
+//! Prometheus' protobuf format (`io.prometheus.client`): length-delimited families.
 
 use std::time::UNIX_EPOCH;
 
@@ -127,7 +127,7 @@ struct Bucket {
     upper_bound: Option<f64>,
 }
 
-/// Encodes the families for a client that asks for `encoding=delimited`.
+/// Encodes the families with `encoding=delimited`.
 pub fn delimited(gathered: &MetricFamilies) -> Vec<u8> {
     let mut bytes = Vec::new();
     for family in &gathered.families {
@@ -167,7 +167,7 @@ fn metric(source: &proto::Metric, kind: MetricType, native: Option<&Native>) -> 
     match kind {
         MetricType::Counter => metric.counter = Some(Number { value: Some(source.get_counter().get_value()) }),
         MetricType::Gauge => metric.gauge = Some(Number { value: Some(source.get_gauge().get_value()) }),
-        // The server has no metrics without a type.
+        // The server has no untyped metrics.
         MetricType::Untyped => {}
         MetricType::Summary => metric.summary = Some(summary(source.get_summary())),
         MetricType::Histogram => metric.histogram = Some(histogram(source.get_histogram(), native)),
@@ -185,7 +185,7 @@ fn summary(source: &proto::Summary) -> Summary {
     }
 }
 
-/// The bucket without a bound is not sent: it has all.
+/// The bucket `+Inf` is omitted: its count is the total.
 fn histogram(source: &proto::Histogram, native: Option<&Native>) -> Histogram {
     let buckets = source.get_bucket().iter().filter(|bucket| bucket.upper_bound() != f64::INFINITY);
     let bucket = |bucket: &proto::Bucket| Bucket {
@@ -200,7 +200,7 @@ fn histogram(source: &proto::Histogram, native: Option<&Native>) -> Histogram {
     };
     if let Some(Native { sparse, created }) = native {
         histogram.schema = Some(sparse.schema);
-        // It is above zero, from which readers see that the histogram is a native one, even without any observation.
+        // Greater than zero, which marks the histogram as native even without observations.
         histogram.zero_threshold = Some(ZERO_THRESHOLD);
         histogram.zero_count = Some(sparse.zeros);
         (histogram.negative_spans, histogram.negative_deltas) = spans(&sparse.negative);
@@ -240,7 +240,7 @@ mod tests {
         [0.5, 1.5, 9.0].iter().for_each(|value| times.observe(*value));
         register_family(&registry, times).unwrap();
         let bytes = delimited(&registry.gather_all());
-        // A length, then fields by number and wire type.
+        // A length, then fields with their number and wire type.
         assert_eq!(bytes[..11], [39, 0x0a, 7, b'a', b'_', b't', b'o', b't', b'a', b'l', 0x12]);
         let mut rest = &bytes[..];
         let mut read = || MetricFamily::decode_length_delimited(&mut rest).unwrap();
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!((counters.name.as_deref(), counters.kind), (Some("a_total"), Some(0)));
         assert_eq!(counters.metrics[0].labels[0].value.as_deref(), Some("x"));
         assert_eq!(counters.metrics[0].counter, Some(Number { value: Some(3.0) }));
-        // A zero is there, too.
+        // A zero is encoded, too.
         assert_eq!((gauge.kind, &gauge.metrics[0].gauge), (Some(1), &Some(Number { value: Some(0.0) })));
         let times = times.metrics[0].histogram.as_ref().unwrap();
         let buckets: Vec<_> = times.buckets.iter().map(|b| (b.upper_bound, b.cumulative_count)).collect();
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(used.positive_spans, [span(0, 2), span(24, 1)]);
         assert_eq!(used.positive_deltas, [2, -1, 0]);
         assert!(used.created.as_ref().is_some_and(|created| created.seconds > 1_000_000_000));
-        // A field of numbers has each by itself, as proto2 writes them: 13, of wire type 0.
+        // Repeated numbers are not packed, as in proto2: field 13, wire type 0.
         assert_eq!(bytes.iter().filter(|byte| **byte == 13 << 3).count(), 3);
     }
 }

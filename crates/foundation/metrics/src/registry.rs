@@ -1,4 +1,4 @@
-//! The families of one server, and how their series are forgotten.
+//! The metric families of one server, and their reset.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::cached_series;
 use crate::histogram::Native;
 use crate::resettable::ResettableCollector;
 
-/// A registry of families. Clones are the same registry.
+/// A registry of families. Clones share it.
 #[derive(Clone, Default)]
 pub struct Registry(Arc<Inner>);
 
@@ -24,24 +24,23 @@ struct Inner {
 
 /// A family of metrics.
 pub trait Family: Collector + Clone + 'static {
-    /// Forgets all series. Families without labels keep what they counted, and those that are read from elsewhere have
-    /// nothing to forget.
+    /// Deletes all series. Families without labels keep their values, and computed families have no series to delete.
     fn reset(&self) {}
 
-    /// Counts in native buckets, too, if it is a family of histograms.
+    /// Enables native buckets if this is a family of histograms.
     fn become_native(&self) {}
 
-    /// Returns the family with its native histograms, one for each metric, if it has any.
+    /// Returns the family with its native histograms, one per metric, if it has any.
     fn gather_native(&self) -> Option<(MetricFamily, Vec<Native>)> {
         None
     }
 }
 
-/// Families as they were at one time, sorted by name.
+/// A snapshot of the families, sorted by name.
 #[derive(Clone, Debug, Default)]
 pub struct MetricFamilies {
     pub families: Vec<MetricFamily>,
-    /// The native histograms of families that have them, one for each metric in their order.
+    /// The native histograms by family, in the order of its metrics.
     pub natives: HashMap<String, Vec<Native>>,
 }
 
@@ -63,22 +62,22 @@ impl Registry {
         Self::default()
     }
 
-    /// Returns a registry whose histograms are native ones, too.
+    /// Returns a registry with native histograms.
     pub fn with_native_histograms() -> Self {
         Self(Arc::new(Inner { native: true, ..Inner::default() }))
     }
 
-    /// Registers what is read from elsewhere and has nothing to forget.
+    /// Registers a collector whose values are computed; a reset does not affect it.
     pub fn register(&self, collector: impl Collector + 'static) -> Result<(), prometheus::Error> {
         self.0.families.register(Box::new(collector))
     }
 
-    /// Registers what reads counts from elsewhere, of which a reset forgets those with labels.
+    /// Registers a collector that reads counters from another source. A reset affects those with labels.
     pub fn register_counting(&self, collector: impl Collector + 'static) -> Result<(), prometheus::Error> {
         register_family(self, ResettableCollector::new(collector)).map(drop)
     }
 
-    /// Returns true if histograms are native ones, too.
+    /// Returns true if the registry has native histograms.
     pub fn has_native_histograms(&self) -> bool {
         self.0.native
     }
@@ -108,7 +107,7 @@ impl Registry {
         gathered
     }
 
-    /// Forgets the series of all families that have labels.
+    /// Deletes the series of all families that have labels.
     pub fn reset(&self) {
         self.0.registered.lock().iter().for_each(|family| family.reset());
         cached_series::count_reset();
@@ -121,7 +120,7 @@ impl From<Vec<MetricFamily>> for MetricFamilies {
     }
 }
 
-/// A family, whatever it is.
+/// Wraps any collector as a family.
 trait ErasedFamily: Send + Sync {
     fn reset(&self);
     fn gather_native(&self) -> Option<(MetricFamily, Vec<Native>)>;

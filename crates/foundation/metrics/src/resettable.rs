@@ -1,5 +1,5 @@
-//! Collectors that read counts from elsewhere, which go on there when they are forgotten here: what was counted at the
-//! reset is taken off from then on.
+//! Collectors that read counters from another source, which cannot be reset: after a reset the values at that time are
+//! subtracted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use prometheus::proto::{Bucket, Counter, Histogram, Metric, MetricFamily, Metric
 
 use crate::Family;
 
-/// A collector of which a reset forgets counters and histograms with labels. Gauges are what they are.
+/// A collector whose counters and histograms with labels can be reset. Gauges are unchanged.
 pub(crate) struct ResettableCollector<C> {
     inner: Arc<C>,
     baselines: Arc<Mutex<HashMap<String, Baselines>>>,
 }
 
-/// The metrics of a family at the last reset, by their label values.
+/// The metrics of each family at the last reset, by label values.
 type Baselines = HashMap<Vec<String>, Metric>;
 
 impl<C> ResettableCollector<C> {
@@ -73,7 +73,7 @@ fn values(metric: &Metric) -> Vec<String> {
     metric.get_label().iter().map(|label| label.value().to_owned()).collect()
 }
 
-/// Returns what was counted since the base; `None` if that is nothing.
+/// Returns the difference from the base, or `None` if it is zero.
 fn since(mut metric: Metric, baselines: &Baselines, kind: MetricType) -> Option<Metric> {
     let Some(baseline) = baselines.get(&values(&metric)) else { return Some(metric) };
     if kind == MetricType::COUNTER {

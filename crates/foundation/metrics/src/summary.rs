@@ -1,7 +1,7 @@
-//! Summaries: quantiles of the durations in the last five hours. The metrics library has none.
+//! Summaries: quantiles of the durations in the last five hours. The metrics library does not implement them.
 //!
-//! Durations are counted in buckets whose width is 1/32 of their values, which is also the maximum error of a quantile;
-//! the error of kube-apiserver's estimate is in rank instead. Counting takes no lock.
+//! Durations are counted in buckets whose width is 1/32 of their values, which is also the maximum error of a quantile.
+//! kube-apiserver's estimate limits the error in rank instead. Recording takes no lock.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -15,16 +15,16 @@ use prometheus::proto::{self, LabelPair, Metric, MetricFamily, MetricType};
 use crate::Family;
 
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
-/// The last hours are divided into this number of periods (ages), each this long; the oldest is dropped as a whole.
+/// The window is divided into this many ages of this length; the oldest age is dropped as a whole.
 const AGES: usize = 5;
 const AGE: Duration = Duration::from_secs(60 * 60);
 /// The binary logarithm of the number of buckets for each power of two.
 const STEPS: u32 = 5;
-/// Longer durations (more than an hour) are all in the last bucket.
+/// Longer durations (more than an hour) go to the last bucket.
 const LONGEST_NANOS: u64 = (1 << 42) - 1;
 const BUCKETS: usize = bucket(LONGEST_NANOS) + 1;
 
-/// A family of summaries, one for each combination of label values. Clones share them.
+/// A family of summaries, one per combination of label values. Clones share them.
 #[derive(Clone)]
 pub struct SummaryVec {
     desc: Desc,
@@ -39,14 +39,14 @@ pub struct Summary {
     /// The number of durations in dropped ages.
     dropped: AtomicU64,
     sum_nanos: AtomicU64,
-    /// The number of the current age.
+    /// The index of the current age.
     age: AtomicU64,
     turning: Mutex<()>,
     /// Allocated at the first observation in the age.
     ages: [OnceLock<Box<[AtomicU32]>>; AGES],
 }
 
-/// Returns the bucket of a duration: its own up to `2^STEPS` nanoseconds, then by its highest bits.
+/// Returns the bucket of a duration: up to `2^STEPS` nanoseconds one bucket each, then by the highest bits.
 const fn bucket(nanos: u64) -> usize {
     let bits = u64::BITS - nanos.leading_zeros();
     if bits <= STEPS {
@@ -90,7 +90,7 @@ impl Summary {
         counts[bucket(nanos.min(LONGEST_NANOS))].fetch_add(1, Relaxed);
     }
 
-    /// Returns the index of the current age, and clears the counts of a new age.
+    /// Returns the index of the current age. Clears the counts when a new age begins.
     fn turn(&self, now: Instant) -> usize {
         let age = now.saturating_duration_since(self.began).as_secs() / AGE.as_secs();
         if self.age.load(Relaxed) < age {
@@ -109,7 +109,7 @@ impl Summary {
 
     fn metric(&self, labels: Vec<LabelPair>, now: Instant) -> Metric {
         self.turn(now);
-        // The lock keeps counts from moving to `dropped`, so that each counts exactly once.
+        // The lock prevents that counts move to `dropped` meanwhile, so that each is counted exactly once.
         let _turning = self.turning.lock();
         let mut counts = vec![0u64; BUCKETS];
         for age in self.ages.iter().filter_map(OnceLock::get) {
@@ -154,7 +154,7 @@ impl SummaryVec {
         Ok(Self { desc, labels: labels.into(), began: Instant::now(), children: Arc::default() })
     }
 
-    /// Returns the summary with these label values, one for each label.
+    /// Returns the summary with these label values, in the order of the labels.
     pub fn with_label_values(&self, values: &[&str]) -> Arc<Summary> {
         assert_eq!(values.len(), self.labels.len(), "one value for each label");
         let values = values.iter().map(|value| (*value).to_owned()).collect();
@@ -227,7 +227,7 @@ mod tests {
         for (found, want) in quantiles.iter().zip([0.5, 0.9, 0.99]) {
             assert!((found - want).abs() < want / 32.0, "{found} {want}");
         }
-        // Older durations count in the total, but not in quantiles.
+        // Older durations are counted in the total, but not in the quantiles.
         let later = began + AGE * 3;
         summary.observe(Duration::from_secs(7), later);
         assert!(read(&summary, later).1[1] < 1.0);

@@ -1,5 +1,5 @@
-//! Families in Prometheus' text format, with numbers in Go's notation, since queries compare labels such as
-//! `le="1e+06"` as text.
+//! Prometheus' text format. Numbers are formatted as in Go, because queries compare labels such as `le="1e+06"` as
+//! text.
 
 use std::fmt::Write;
 
@@ -34,7 +34,7 @@ pub fn text(families: &[MetricFamily]) -> String {
     text
 }
 
-/// A writer of one metric's lines.
+/// Writes the lines of one metric.
 struct Lines<'a> {
     text: &'a mut String,
     name: &'a str,
@@ -46,7 +46,7 @@ impl Lines<'_> {
         match kind {
             MetricType::COUNTER => self.line("", None, metric.get_counter().get_value()),
             MetricType::GAUGE => self.line("", None, metric.get_gauge().get_value()),
-            // The server has no metrics without a type.
+            // The server has no untyped metrics.
             MetricType::UNTYPED => {}
             MetricType::HISTOGRAM => {
                 let histogram = metric.get_histogram();

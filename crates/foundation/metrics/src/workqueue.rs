@@ -1,5 +1,5 @@
-//! The `workqueue_*` families of controllers: each loop counts the items that it is told of under the name that the
-//! queue of kube-apiserver's controller has.
+//! The `workqueue_*` families of controllers. Each controller uses the name of the queue in kube-apiserver's
+//! controller.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -60,14 +60,14 @@ struct Counters {
     in_progress: Arc<Mutex<ItemsInProgress>>,
 }
 
-/// An item that waits to be processed; dropping it takes it out of the queue.
+/// A queued item. Dropping it removes it from the queue.
 #[derive(Debug)]
 pub struct QueuedItem {
     counters: Option<Arc<Counters>>,
     since: Instant,
 }
 
-/// An item that is processed until this is dropped.
+/// An item in progress, until it is dropped.
 #[derive(Debug)]
 pub struct WorkItem {
     counters: Option<Arc<Counters>>,
@@ -75,7 +75,7 @@ pub struct WorkItem {
     since: Instant,
 }
 
-/// The beginnings of the items that are processed, by ID.
+/// The start times of the items in progress, by ID.
 #[derive(Debug, Default)]
 struct ItemsInProgress {
     next: u64,
@@ -91,7 +91,7 @@ impl WorkQueues {
         Ok(Self { families: Families::register(registry)?, in_progress: register_family(registry, in_progress)? })
     }
 
-    /// Returns the queue of this name, whose metrics exist from now on.
+    /// Returns the queue with this name, and creates its metrics.
     pub fn queue(&self, name: &str) -> WorkQueue {
         let in_progress = self.in_progress.queues.lock().entry(name.to_owned()).or_default().clone();
         WorkQueue(Some(Arc::new(Counters {
@@ -114,7 +114,7 @@ impl fmt::Debug for WorkQueues {
 // === impl WorkQueue ===
 
 impl WorkQueue {
-    /// Counts an item that is to be processed.
+    /// Counts an added item.
     pub fn add(&self) -> QueuedItem {
         if let Some(counters) = &self.0 {
             counters.adds.inc();
@@ -123,12 +123,12 @@ impl WorkQueue {
         QueuedItem { counters: self.0.clone(), since: Instant::now() }
     }
 
-    /// Counts as many items that are to be processed.
+    /// Counts several added items.
     pub fn add_all(&self, count: usize) -> Vec<QueuedItem> {
         (0..count).map(|_| self.add()).collect()
     }
 
-    /// Counts items that will be processed again because processing them failed.
+    /// Counts items that are retried because processing them failed.
     pub fn retry(&self, count: usize) {
         if let Some(counters) = &self.0 {
             counters.retries.inc_by(count as u64);
@@ -139,7 +139,7 @@ impl WorkQueue {
 // === impl QueuedItem ===
 
 impl QueuedItem {
-    /// Takes the item out of the queue to process it.
+    /// Removes the item from the queue and starts to process it.
     pub fn begin(mut self) -> WorkItem {
         let counters = self.counters.take();
         let now = Instant::now();
@@ -175,7 +175,7 @@ impl Drop for WorkItem {
     }
 }
 
-/// The families of the work in progress, computed when they are read.
+/// The families about the work in progress, computed at each scrape.
 #[derive(Clone)]
 struct InProgressCollector {
     families: InProgressFamilies,
@@ -239,7 +239,7 @@ mod tests {
         {
             has(&line);
         }
-        // A queue without families counts nothing.
+        // A queue without families records nothing.
         drop(WorkQueue::default().add().begin());
     }
 }

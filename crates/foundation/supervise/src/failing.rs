@@ -10,15 +10,15 @@ use tokio::time::Instant;
 
 use super::{FAMILIES, FIRST_PAUSE, LONGEST_PAUSE, STABLE, message};
 
-/// The number of quick restarts in a row from which a task counts as failing.
+/// The number of quick restarts in a row after which a task counts as failing.
 const FAILING_AFTER: u32 = 3;
 
-/// Tasks that have panicked, until they run stably or end.
+/// The tasks that panicked, until they are stable or end.
 static UNSTABLE: Mutex<BTreeMap<u64, UnstableTask>> = Mutex::new(BTreeMap::new());
 
 struct UnstableTask {
     name: &'static str,
-    /// The number of restarts in a row after which the task soon panicked again.
+    /// The number of consecutive restarts after which the task panicked again within a short time.
     restarts: u32,
     /// The time of the last start, or of the next one.
     started: Instant,
@@ -28,8 +28,8 @@ fn unstable() -> MutexGuard<'static, BTreeMap<u64, UnstableTask>> {
     UNSTABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the names of tasks that are restarted repeatedly: their work does not progress although they are supervised.
-/// A task that has run for a minute no longer counts.
+/// Returns the names of tasks that are restarted repeatedly and therefore make no progress. A task that has run for a
+/// minute is no longer listed.
 pub fn failing() -> Vec<&'static str> {
     let often = |task: &&UnstableTask| task.restarts >= FAILING_AFTER && task.started.elapsed() < STABLE;
     let mut names: Vec<_> = unstable().values().filter(often).map(|task| task.name).collect();
@@ -45,12 +45,12 @@ fn counts() -> MutexGuard<'static, BTreeMap<&'static str, usize>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the supervised tasks that have not ended: each name with the number of its tasks.
+/// Returns the names of the supervised tasks that have not ended, each with the number of its tasks.
 pub fn running() -> Vec<(&'static str, usize)> {
     counts().iter().map(|(name, count)| (*name, *count)).collect()
 }
 
-/// The starts of one task, which are counted until the value is dropped.
+/// Tracks the starts of one task until it is dropped.
 pub(super) struct TaskStarts {
     id: u64,
     name: &'static str,

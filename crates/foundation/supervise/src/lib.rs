@@ -1,5 +1,5 @@
-//! Supervised tasks, which run as long as the server. The panic of a task would go unnoticed although its work has
-//! stopped: so the task is restarted after a pause, and the restart is counted.
+//! Supervised tasks, which run as long as the server. Without supervision the panic of a task would stop its work
+//! unnoticed. A supervised task is restarted after a pause, and restarts are counted.
 
 mod failing;
 
@@ -15,10 +15,10 @@ use binnacle_work::WorkBudget;
 use futures::FutureExt;
 use prometheus::IntCounterVec;
 
-/// The pause before a restart: the first one, and the maximum. It doubles with each restart.
+/// The initial and the maximum pause before a restart. The pause doubles with each restart.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// The time after which a running task counts as stable, so that its next pause is the first one again.
+/// The time after which a running task counts as stable, so that its next pause is the initial one.
 const STABLE: Duration = Duration::from_secs(60);
 
 families! {
@@ -43,10 +43,10 @@ pub fn restarts(name: &str) -> u64 {
     FAMILIES.restarts.with_label_values(&[name]).get()
 }
 
-/// Runs a task until it returns. After a panic `begin` creates a new one.
+/// Runs a task until it returns. After a panic it is restarted with a new future from `begin`.
 ///
-/// A restart must be possible with the memory that the task shares: after a panic locks are released, and everything
-/// else remains as it was.
+/// A restart must be safe with the state that the task shares: after a panic locks are released, and everything else
+/// stays as it was.
 pub async fn supervise<F, T>(name: &'static str, mut begin: F)
 where
     F: FnMut() -> T,
@@ -55,14 +55,14 @@ where
     let mut starts = TaskStarts::new(name);
     loop {
         starts.begin();
-        // Creating the future may panic too.
+        // `begin` may panic, too.
         let task = AssertUnwindSafe(WorkBudget::background(name).run(Box::pin(async { begin().await })));
         let Err(panic) = task.catch_unwind().await else { return };
         tokio::time::sleep(starts.failed(&*panic)).await;
     }
 }
 
-/// Runs the work of a thread until it returns. After a panic it is restarted after a `pause`.
+/// Runs a closure on this thread until it returns. After a panic it is restarted after a `pause`.
 pub fn supervise_blocking(name: &'static str, mut work: impl FnMut(), mut pause: impl FnMut(Duration)) {
     let mut starts = TaskStarts::new(name);
     loop {

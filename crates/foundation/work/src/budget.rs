@@ -1,4 +1,4 @@
-//! The budget of one request.
+//! The work budget of one request.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -11,18 +11,19 @@ use crate::memory::POOL;
 /// The limits of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkLimits {
-    /// The maximum number of steps. A step takes about ten nanoseconds of a release build.
+    /// The maximum number of steps. A step takes about ten nanoseconds in a release build.
     pub steps: u64,
-    /// The maximum number of bytes that are allocated, in total.
+    /// The maximum number of bytes allocated in total.
     pub memory: usize,
 }
 
 impl WorkLimits {
-    /// The limits of a request: about three seconds of one processor. The largest real objects need less than a tenth.
+    /// The limits of a request: about three seconds of processor time. The largest real objects need less than a tenth
+    /// of it.
     pub const REQUEST: Self = Self { steps: 300_000_000, memory: 112 << 20 };
-    /// The limits of work on one object that nobody waits for, such as its conversion when it is read.
+    /// The limits of background work on one object, such as its conversion when it is read.
     pub const OBJECT: Self = Self { steps: 100_000_000, memory: 64 << 20 };
-    /// No limits. The work is still done in turns.
+    /// No limits. The work still takes turns.
     pub const NONE: Self = Self { steps: u64::MAX, memory: usize::MAX };
 }
 
@@ -46,8 +47,8 @@ pub enum BudgetError {
 }
 
 impl From<BudgetError> for Status {
-    /// Returns 422 for too many steps, 413 for too much memory or too large an object, 504 after the deadline and 429
-    /// for what passes.
+    /// Returns 422 for too many steps, 413 for too much memory or too large an object, 504 after the deadline, and 429
+    /// for temporary conditions.
     fn from(exceeded: BudgetError) -> Self {
         match exceeded {
             BudgetError::Steps(_) => Self::too_much_work(exceeded),
@@ -58,11 +59,11 @@ impl From<BudgetError> for Status {
     }
 }
 
-/// The user for whom work is done. Turns and memory are shared fairly among callers.
+/// The user on whose behalf work is done. Turns and memory are shared fairly among callers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Caller {
     pub name: Text,
-    /// True for administrators and components of the cluster, for which a turn and some memory are reserved.
+    /// True for administrators and components of the cluster, which have a reserved turn and reserved memory.
     pub is_system: bool,
 }
 
@@ -73,12 +74,12 @@ impl Default for Caller {
     }
 }
 
-/// Says what a budget is for, in the log.
+/// Describes the purpose of a budget in the log.
 pub trait Describe: Send + Sync {
     fn describe(&self) -> String;
 }
 
-/// The budget of one request. Clones share it.
+/// The work budget of one request. Clones share it.
 #[derive(Clone)]
 pub struct WorkBudget(pub(crate) Arc<Inner>);
 
@@ -86,23 +87,23 @@ pub(crate) struct Inner {
     limits: WorkLimits,
     steps: AtomicU64,
     memory: AtomicUsize,
-    /// The largest value of `memory`.
+    /// The maximum of `memory` so far.
     most_memory: AtomicUsize,
-    /// The part of `memory` that is taken from the pool.
+    /// The part of `memory` that is taken from the memory pool.
     pooled: AtomicUsize,
-    /// The caller for whom it is taken.
+    /// The caller to whom that memory is charged.
     pooled_for: OnceLock<Caller>,
     exceeded: OnceLock<BudgetError>,
     deadline: OnceLock<Instant>,
     caller: OnceLock<Caller>,
-    /// True once a poll has taken longer than the quantum: further polls wait for their turn at once.
+    /// True once a poll has taken longer than the quantum. From then on, polls wait for a turn first.
     is_heavy: AtomicBool,
-    /// The budget that this one is a part of.
+    /// The budget that this one is part of.
     parent: Option<WorkBudget>,
     subject: Option<Arc<dyn Describe>>,
 }
 
-/// Memory that a request may use without taking it from the pool.
+/// The memory that a request may use without taking it from the memory pool.
 const FREE_MEMORY: usize = 1 << 20;
 
 impl WorkBudget {
@@ -110,7 +111,7 @@ impl WorkBudget {
         Self::with(limits, None, None)
     }
 
-    /// Returns the budget of a request that the log can describe.
+    /// Returns the budget of a request, with a description for the log.
     pub fn of(limits: WorkLimits, subject: Arc<dyn Describe>) -> Self {
         Self::with(limits, None, Some(subject))
     }
@@ -122,7 +123,7 @@ impl WorkBudget {
         budget
     }
 
-    /// Returns a budget whose costs count for this one too.
+    /// Returns a child budget, whose costs are charged to this one, too.
     pub(crate) fn part(&self, limits: WorkLimits) -> Self {
         Self::with(limits, Some(self.clone()), self.0.subject.clone())
     }
@@ -144,12 +145,12 @@ impl WorkBudget {
         }))
     }
 
-    /// Sets the deadline of the work; the first call counts.
+    /// Sets the deadline. Only the first call has an effect.
     pub fn set_deadline(&self, deadline: Instant) {
         let _ = self.0.deadline.set(deadline);
     }
 
-    /// Sets the caller, once it is known; the first call counts.
+    /// Sets the caller once it is known. Only the first call has an effect.
     pub fn set_caller(&self, caller: Caller) {
         let _ = self.0.caller.set(caller);
     }
@@ -162,25 +163,25 @@ impl WorkBudget {
         }
     }
 
-    /// Returns the number of steps that were charged.
+    /// Returns the number of steps charged.
     pub fn steps(&self) -> u64 {
         self.0.steps.load(Ordering::Relaxed)
     }
 
-    /// Returns the largest number of bytes that were charged at a time.
+    /// Returns the maximum number of bytes charged at the same time.
     pub fn most_memory(&self) -> usize {
         self.0.most_memory.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of bytes that are charged.
+    /// Returns the number of bytes charged.
     pub fn memory(&self) -> usize {
         self.0.memory.load(Ordering::Relaxed)
     }
 
-    /// Fails if the budget was exhausted before.
+    /// Fails if the budget is exhausted.
     ///
     /// # Errors
-    /// The reason.
+    /// The limit that was exceeded.
     pub fn check(&self) -> Result<(), BudgetError> {
         match self.0.exceeded.get() {
             Some(exceeded) => Err(*exceeded),
@@ -212,7 +213,7 @@ impl WorkBudget {
         if total > self.0.limits.memory {
             return Err(self.exceed(BudgetError::Memory(self.0.limits.memory)));
         }
-        // Background work reads what is stored already: its memory is not a matter of requests.
+        // Background work reads stored objects, so its memory is not charged to the pool of requests.
         if self.0.parent.is_none() && !self.is_endless() && total > FREE_MEMORY {
             let more = (total - FREE_MEMORY).saturating_sub(self.0.pooled.load(Ordering::Relaxed));
             if more == 0 {
@@ -225,7 +226,7 @@ impl WorkBudget {
         self.check()
     }
 
-    /// Gives back memory that was charged for a part that has ended.
+    /// Releases memory that was charged for a part that has ended.
     pub(crate) fn give_back(&self, bytes: usize) {
         self.0.memory.fetch_sub(bytes, Ordering::Relaxed);
         if let Some(parent) = &self.0.parent {
@@ -233,7 +234,7 @@ impl WorkBudget {
         }
     }
 
-    /// Returns true for work without limits, which goes on for as long as the server.
+    /// Returns true for work without limits, which may last as long as the server.
     pub(crate) fn is_endless(&self) -> bool {
         self.0.limits == WorkLimits::NONE
     }
@@ -260,14 +261,14 @@ impl WorkBudget {
         !self.0.is_heavy.swap(true, Ordering::Relaxed)
     }
 
-    /// Work without limits goes on for as long as the server, so one long step says nothing about the next.
+    /// Work without limits may last as long as the server, so one long step does not make it long.
     pub(crate) fn polled_in_turn(&self) {
         if self.is_endless() {
             self.0.is_heavy.store(false, Ordering::Relaxed);
         }
     }
 
-    /// Returns a budget without limits for the same caller, for the body of an answer, which may be sent for hours.
+    /// Returns a budget without limits for the same caller, for a response body, which may be sent for hours.
     #[must_use]
     pub fn streaming(&self) -> Self {
         let budget = Self::with(WorkLimits::NONE, None, self.0.subject.clone());
@@ -280,7 +281,7 @@ impl WorkBudget {
     }
 }
 
-/// Work that is nearly done at its deadline is ended by the deadline of the request itself, with the usual answer.
+/// If the work is nearly done at its deadline, the deadline of the request itself ends it, with the usual response.
 const GRACE: Duration = Duration::from_millis(100);
 
 impl Drop for Inner {

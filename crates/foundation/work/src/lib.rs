@@ -1,15 +1,15 @@
-//! The work budget of a request: the steps that it may take, the memory that it may use, and its deadline.
+//! The work budget of a request: limits on its steps and its memory, and its deadline.
 //!
-//! Cost is judged by the work that a request causes, not by its bytes. Code that loops over data of a client calls
-//! [`charge`] before a step and [`allocate`] before it makes values; both fail once the budget of the current request
-//! is exhausted. The budget travels with the task, like tokio's cooperative budget: [`WorkBudget::run`] and
-//! [`WorkBudget::enter`] make it the current one of the thread for each poll. Code outside of any budget is not limited.
+//! The cost of a request is the work that it causes, not its size. Code that loops over a client's data calls
+//! [`charge`] before each step and [`allocate`] before it allocates values; both fail once the budget of the current
+//! request is exhausted. The budget travels with the task, like tokio's cooperative budget: [`WorkBudget::run`] and
+//! [`WorkBudget::enter`] set it for the thread during each poll. Code without a budget is not limited.
 //!
-//! The same calls keep long computations off the threads that serve everybody. A poll that has taken
-//! [`QUANTUM`] hands the other tasks of its worker over to another thread and waits for a turn. Turns are
-//! shared fairly among callers ([`Caller`]), and one is reserved for callers of the system.
+//! The same calls prevent long computations from blocking the runtime. After [`QUANTUM`] a poll hands the other tasks
+//! of its worker to another thread and waits for a turn. Turns are shared fairly among callers ([`Caller`]), and one
+//! turn is reserved for callers of the system.
 //!
-//! A charge may block the thread until its turn comes, so no lock that others need may be held around it.
+//! A charge may block the thread until it gets a turn, so do not hold a lock that other tasks need.
 
 mod budget;
 mod memory;

@@ -1,4 +1,4 @@
-//! The memory that all requests may use together for values that they make.
+//! The memory pool that all requests share.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -9,47 +9,49 @@ use tokio::sync::Notify;
 
 use crate::budget::{BudgetError, Caller, WorkLimits};
 
-/// The bytes for the requests of users, but those of the system.
+/// The bytes for the requests of users, excluding the system's.
 const USERS: usize = 128 << 20;
-/// The bytes for all requests: for a large one of the system beside those of users, and for two while there are none.
+/// The bytes for all requests. They suffice for a large request of the system in addition to those of users, and for
+/// two if there are no others.
 const TOTAL: usize = USERS + WorkLimits::REQUEST.memory;
-/// The part of one user: as much as one request.
+/// The bytes for one user: as many as for one request.
 const USER_LIMIT: usize = WorkLimits::REQUEST.memory;
 
-/// The bytes that are worth the time of giving free memory back to the system.
+/// The minimum number of bytes that is worth returning to the operating system.
 const MIN_RETURN: usize = 16 << 20;
-/// The longest wait for memory that is being given back. It takes some tens of milliseconds, and more on a busy machine.
+/// The maximum wait for memory that is being returned, which takes some tens of milliseconds, or more on a busy
+/// machine.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 pub(crate) static POOL: MemoryPool = MemoryPool::new();
 
-/// Waits until requests have released so much memory that the allocator should give it back to the system: it keeps what
-/// each thread freed for a while, and a request of much work runs on many threads. To be called again once it has.
-/// From the first call on, released memory counts as used until then.
+/// Waits until requests have released so much memory that the allocator should return it to the operating system. The
+/// allocator keeps memory per thread for a while, and large requests run on many threads. Call this again after the
+/// memory was returned. From the first call on, released memory counts as used until it was returned.
 pub async fn memory_released() {
     POOL.released().await;
 }
 
-/// The bytes in use, in total and by caller.
+/// The bytes in use: in total and by caller.
 #[derive(Default)]
 struct PoolUse {
     by_caller: HashMap<Text, usize>,
-    /// The bytes of all callers, and those of users only.
+    /// The bytes of all callers, and those of users.
     all: Usage,
     users: Usage,
-    /// True if somebody gives memory back.
+    /// True if a task returns memory to the operating system.
     returns: bool,
-    /// The number of requests that wait for memory that is given back.
+    /// The number of requests that wait for the return of memory.
     waiting: usize,
 }
 
-/// The bytes of some callers.
+/// The memory of a group of callers.
 #[derive(Default)]
 struct Usage {
     used: usize,
-    /// The bytes that the allocator keeps of what requests have released.
+    /// The released bytes that the allocator still keeps.
     retained: usize,
-    /// The part of them that is being given back.
+    /// The part of them that is being returned.
     being_returned: usize,
 }
 
@@ -80,17 +82,17 @@ impl Usage {
 
 pub(crate) struct MemoryPool {
     used: Mutex<Option<PoolUse>>,
-    /// Tells those that wait for memory that some was given back.
+    /// Notifies those that wait for the return of memory.
     returned: Condvar,
-    /// Tells whoever gives memory back that there is something to do.
+    /// Notifies the task that returns memory.
     much_released: Notify,
 }
 
-/// The answer to a request for memory.
+/// The result of an attempt to take memory.
 enum Reservation {
     Granted,
     Refused(BudgetError),
-    /// There will be enough when the allocator has given back what it keeps.
+    /// There will be enough after the allocator has returned what it keeps.
     Later(BudgetError),
 }
 
@@ -103,7 +105,7 @@ impl MemoryPool {
         self.used.lock()
     }
 
-    /// Takes bytes from the pool. Blocks the thread while the allocator gives back what the caller needs.
+    /// Takes bytes from the pool. Blocks the thread while the allocator returns the memory that the caller needs.
     ///
     /// # Errors
     /// [`BudgetError::Busy`] if too much is in use.
@@ -242,7 +244,7 @@ mod tests {
                 let _ = begin.send(());
             }
         });
-        // The allocator gives memory back from now on.
+        // From now on a task returns memory.
         while !pool.lock().as_ref().is_some_and(|used| used.returns) {
             tokio::task::yield_now().await;
         }
@@ -250,7 +252,7 @@ mod tests {
         pool.release(&a, USER_LIMIT);
         assert_eq!(begins.recv().await, Some(()));
         for _ in 0..100 {
-            // More than there is beside what was released.
+            // More than is available in addition to the released memory.
             pool.reserve(&b, USER_LIMIT).expect("what was released is given back");
             pool.release(&b, USER_LIMIT);
         }

@@ -1,5 +1,5 @@
-//! What the threads that serve requests are doing: for the log when they make no progress, and for tests, which fail
-//! when a worker is kept from other tasks for too long.
+//! Tracks what the threads of the runtime do: for the log if they make no progress, and for tests, which fail if a poll
+//! blocks a worker for too long.
 
 use std::cell::OnceCell;
 use std::future::{Future, poll_fn};
@@ -13,12 +13,12 @@ use tokio::task::JoinHandle;
 
 use crate::budget::WorkBudget;
 
-/// The work that a thread does at the moment.
+/// The current work of a thread.
 #[derive(Clone)]
 pub(crate) struct ThreadWork {
     budget: WorkBudget,
     since: Instant,
-    /// The time of the last charge that was accounted for.
+    /// The time of the last charge.
     charged: Instant,
 }
 
@@ -30,16 +30,16 @@ thread_local! {
     static OWN: OnceCell<Slot> = const { OnceCell::new() };
 }
 
-/// A computation that goes on.
+/// A computation in progress.
 #[derive(Clone, Debug)]
 pub struct ThreadActivity {
     pub since: Instant,
-    /// The time of its last charge: a computation that is long, but not stuck, charges every few milliseconds.
+    /// The time of its last charge. A computation that is long, but not stuck, charges every few milliseconds.
     pub charged: Instant,
     pub subject: String,
 }
 
-/// Returns the computations of all threads at the moment, the longest first.
+/// Returns the computations in progress on all threads, the longest first.
 pub fn busy() -> Vec<ThreadActivity> {
     let slots: Vec<Slot> = {
         let mut slots = SLOTS.lock();
@@ -54,19 +54,19 @@ pub fn busy() -> Vec<ThreadActivity> {
     busy
 }
 
-/// Notes that this thread begins work, for [`busy`]. Returns what it did before.
+/// Records that this thread begins work, for [`busy`]. Returns its previous work.
 pub(crate) fn begin(budget: &WorkBudget) -> Option<ThreadWork> {
     let now = Instant::now();
     with_slot(|slot| slot.replace(ThreadWork { budget: budget.clone(), since: now, charged: now })).flatten()
 }
 
-/// Notes that the work of this thread has ended and what it did before goes on.
+/// Records that the work of this thread has ended and the previous work continues.
 pub(crate) fn end(before: Option<ThreadWork>) {
     let before = before.map(|doing| ThreadWork { charged: Instant::now(), ..doing });
     with_slot(|slot| *slot = before);
 }
 
-/// Notes that the work of this thread was charged.
+/// Records a charge for the work of this thread.
 pub(crate) fn charged(now: Instant) {
     with_slot(|slot| {
         if let Some(doing) = slot {
@@ -75,7 +75,7 @@ pub(crate) fn charged(now: Instant) {
     });
 }
 
-/// A thread that ends has no slot any more, and does no work.
+/// A thread that is ending has no slot and does no work.
 fn with_slot<T>(change: impl FnOnce(&mut Option<ThreadWork>) -> T) -> Option<T> {
     let changed = OWN.try_with(|own| {
         let slot = own.get_or_init(|| {
@@ -88,8 +88,8 @@ fn with_slot<T>(change: impl FnOnce(&mut Option<ThreadWork>) -> T) -> Option<T> 
     changed.ok()
 }
 
-/// Spawns a task that has no budget of its own, such as a connection. Where polls are measured, its polls are, too;
-/// otherwise it is the same as [`tokio::spawn`].
+/// Spawns a task without its own budget, such as a connection. Measures its polls if that is enabled; otherwise the
+/// same as [`tokio::spawn`].
 pub fn spawn<F>(name: &'static str, task: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,
@@ -97,7 +97,7 @@ where
     spawn_on(&Handle::current(), name, task)
 }
 
-/// As [`spawn`], on another runtime.
+/// Like [`spawn`], on another runtime.
 pub fn spawn_on<F>(runtime: &Handle, name: &'static str, task: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,
@@ -105,7 +105,7 @@ where
     if is_measured() { runtime.spawn(observed(name, task)) } else { runtime.spawn(task) }
 }
 
-/// Runs a task without limits. The work of requests inside it counts for their budgets.
+/// Runs a task without limits. The work of requests inside it is charged to their own budgets.
 fn observed<F: Future>(name: &'static str, task: F) -> impl Future<Output = F::Output> {
     let (budget, mut task) = (WorkBudget::background(name), Box::pin(task));
     poll_fn(move |cx| budget.enter(|| task.as_mut().poll(cx)))
@@ -114,29 +114,29 @@ fn observed<F: Future>(name: &'static str, task: F) -> impl Future<Output = F::O
 /// The longest processor time of one poll on a worker, in nanoseconds.
 static LONGEST: AtomicU64 = AtomicU64::new(0);
 
-/// The environment variable with the limit on the processor time of a poll, in milliseconds. It makes release builds
+/// The environment variable with the limit on the processor time of a poll, in milliseconds. If set, release builds
 /// measure polls, too.
 const VARIABLE: &str = "BINNACLE_MEASURE_POLLS";
 
-/// The processor time of a poll on a worker from which it is an error of the program; `None` if polls are not measured.
-/// Code that is not optimized takes some twenty times longer, so that this is about 10 ms of a release build.
+/// The limit on the processor time of a poll, which indicates a bug; `None` if polls are not measured. Unoptimized code
+/// is about twenty times slower, so this corresponds to 10 ms in a release build.
 static MAX_POLL: LazyLock<Option<Duration>> = LazyLock::new(|| {
     let default = cfg!(debug_assertions).then_some(Duration::from_millis(200));
     let configured = std::env::var(VARIABLE).ok().and_then(|value| value.parse().ok());
     configured.map(Duration::from_millis).or(default)
 });
 
-/// Returns the longest processor time that a poll has taken on a worker; zero unless polls are measured.
+/// Returns the longest processor time of a poll on a worker so far; zero if polls are not measured.
 pub fn longest_poll() -> Duration {
     Duration::from_nanos(LONGEST.load(Ordering::Relaxed))
 }
 
-/// Measures the processor time of a poll until it leaves the worker. Only in builds for tests, or where the environment
-/// asks for it: it takes two system calls for each poll.
+/// Measures the processor time of a poll until it leaves the worker. Takes two system calls per poll, so it is only
+/// enabled in test builds and by the environment variable.
 #[derive(Default)]
 pub(crate) struct PollTimer {
     began: Option<Duration>,
-    /// The last work with a budget of its own inside the poll, such as the request of a connection.
+    /// The last work inside the poll that has its own budget, such as a request on a connection.
     inner: Option<WorkBudget>,
 }
 
@@ -145,7 +145,7 @@ impl PollTimer {
         Self { began: is_measured().then(processor_time), inner: None }
     }
 
-    /// Notes that work with a budget of its own was done in the poll.
+    /// Records work with its own budget inside the poll.
     pub(crate) fn includes(&mut self, budget: &WorkBudget) {
         if self.began.is_some() {
             self.inner = Some(budget.clone());
@@ -171,7 +171,7 @@ fn is_measured() -> bool {
     MAX_POLL.is_some()
 }
 
-/// Returns the processor time of this thread: unlike the clock, it does not go on while the machine does other work.
+/// Returns the processor time of this thread, which excludes the time of other processes.
 fn processor_time() -> Duration {
     #[cfg(unix)]
     {

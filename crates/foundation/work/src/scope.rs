@@ -1,4 +1,4 @@
-//! The budget of the work that a thread does at the moment.
+//! The current budget of a thread.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -13,16 +13,16 @@ use crate::budget::{BudgetError, WorkBudget, WorkLimits};
 use crate::polls::{self, PollTimer, ThreadWork};
 use crate::turns::{BLOCKED, PendingTurn, TURNS, Turn};
 
-/// The time that a poll may take on a worker of the runtime before it leaves it to other tasks.
+/// The time after which a poll must leave its worker to other tasks.
 pub const QUANTUM: Duration = Duration::from_millis(1);
 
-/// The steps after which the clock is read.
+/// The number of steps after which the clock is read.
 const STEPS: u64 = 4096;
-/// The steps of one millisecond.
+/// The number of steps that take a millisecond.
 const STEPS_PER_MILLISECOND: u64 = 100_000;
-/// The bytes after which the memory is accounted.
+/// The number of bytes after which memory is accounted.
 const BYTES: usize = 64 << 10;
-/// The bytes that are copied, compared or parsed in the time of a step.
+/// The number of bytes that are copied, compared or parsed per step.
 const BYTES_PER_STEP: usize = 16;
 
 thread_local! {
@@ -34,30 +34,30 @@ thread_local! {
 }
 
 struct Local {
-    /// The steps and bytes that may be taken before the budget is asked again.
+    /// The steps and bytes that may be used before they are charged to the budget.
     steps: Cell<u64>,
     bytes: Cell<usize>,
     current: RefCell<Option<CurrentWork>>,
 }
 
-/// The state of the poll that the thread is in.
+/// The state of the thread's current poll.
 struct CurrentWork {
     budget: WorkBudget,
-    /// The values of `Local` when they were last filled.
+    /// The values of `Local` when it was last refilled.
     steps: u64,
     bytes: usize,
-    /// The beginning of the poll, or the first time that it was asked for.
+    /// The start of the poll, or the first time that it was needed.
     began: Option<Instant>,
     turn: Option<Turn>,
     timer: PollTimer,
 }
 
 /// Charges steps to the current budget, before they are taken. A step is about ten nanoseconds of work: a visited
-/// value, a compared short text, a rule that is looked at. Long computations are interrupted here, so that others get
-/// their turn.
+/// value, a compared short text, an evaluated rule. Long computations may be interrupted here, to let others have a
+/// turn.
 ///
 /// # Errors
-/// The limit that is exceeded. Every further call fails too.
+/// The exceeded limit. Every further call fails, too.
 #[inline]
 pub fn charge(steps: u64) -> Result<(), BudgetError> {
     LOCAL.with(|local| match local.steps.get().checked_sub(steps) {
@@ -72,7 +72,7 @@ pub fn charge(steps: u64) -> Result<(), BudgetError> {
 /// Charges the steps for bytes that are copied, compared or parsed.
 ///
 /// # Errors
-/// As [`charge`].
+/// Like [`charge`].
 #[inline]
 pub fn charge_bytes(bytes: usize) -> Result<(), BudgetError> {
     charge(1 + (bytes / BYTES_PER_STEP) as u64)
@@ -81,7 +81,7 @@ pub fn charge_bytes(bytes: usize) -> Result<(), BudgetError> {
 /// Charges bytes to the current budget, before they are allocated.
 ///
 /// # Errors
-/// As [`charge`].
+/// Like [`charge`].
 #[inline]
 pub fn allocate(bytes: usize) -> Result<(), BudgetError> {
     LOCAL.with(|local| match local.bytes.get().checked_sub(bytes) {
@@ -93,7 +93,7 @@ pub fn allocate(bytes: usize) -> Result<(), BudgetError> {
     })
 }
 
-/// Exhausts the current budget, for a limit that the caller counts itself. Work without limits goes on.
+/// Exhausts the current budget because of a limit that the caller checks itself. Does not affect work without limits.
 pub fn exceed(exceeded: BudgetError) {
     LOCAL.with(|local| {
         if let Some(current) = local.current.borrow_mut().as_mut()
@@ -105,30 +105,31 @@ pub fn exceed(exceeded: BudgetError) {
     });
 }
 
-/// Charges steps of work that is bounded otherwise and must be finished, such as encoding what was stored.
+/// Charges steps of work that has its own bound and must be completed, such as encoding a stored object.
 #[inline]
 pub fn pace(steps: u64) {
-    // The failure stays in the budget.
+    // The failure is recorded in the budget.
     let _ = charge(steps);
 }
 
-/// Fails if the current budget is exhausted. To be called where a result is used whose computation cannot fail.
+/// Fails if the current budget is exhausted. Call this before using the result of a computation that cannot fail
+/// itself.
 ///
 /// # Errors
-/// As [`charge`].
+/// Like [`charge`].
 pub fn check() -> Result<(), BudgetError> {
     LOCAL.with(|local| local.current.borrow().as_ref().map_or(Ok(()), |current| current.budget.check()))
 }
 
-/// Returns the budget of the work that the thread does at the moment.
+/// Returns the current budget of the thread.
 pub fn current() -> Option<WorkBudget> {
     LOCAL.with(|local| local.current.borrow().as_ref().map(|current| current.budget.clone()))
 }
 
-/// The size from which an object is decoded, validated, patched and encoded in turns.
+/// The minimum size of an object that is decoded, validated, patched and encoded in turns.
 const LARGE: usize = 128 << 10;
 
-/// Announces work on an object of this size. Returns when the work may begin: for a large one, when it has a turn.
+/// Announces work on an object of this size. For a large object, waits for a turn.
 pub async fn large(bytes: usize) {
     if bytes < LARGE || !current().is_some_and(|budget| budget.becomes_heavy()) {
         return;
@@ -136,7 +137,7 @@ pub async fn large(bytes: usize) {
     pause().await;
 }
 
-/// Ends this poll; the next one waits for a turn.
+/// Ends this poll, so that the next one waits for a turn.
 async fn pause() {
     let mut has_paused = false;
     poll_fn(|cx| {
@@ -149,7 +150,7 @@ async fn pause() {
     .await;
 }
 
-/// Lets the next poll of the current work wait for a turn if much work of the caller waits already.
+/// Makes the next poll of the current work wait for a turn if the caller has much other work waiting.
 pub async fn wait_behind_own_work() {
     if BLOCKED.load(Ordering::Relaxed) == 0 {
         return;
@@ -162,12 +163,12 @@ pub async fn wait_behind_own_work() {
     }
 }
 
-/// Runs a part of the current work with limits of its own, such as the decoding of one stored object. Its steps count
-/// for the whole too, and its memory until it ends. The end of its budget ends only the part, so the caller has to look
-/// at the result.
+/// Runs a part of the current work with its own limits, such as the decoding of one stored object. Its steps are
+/// charged to the whole as well, and its memory until it ends. If the part's budget is exhausted, only the part fails,
+/// so the caller must check the result.
 ///
 /// # Errors
-/// The limit that is exceeded, whatever the work returned.
+/// The exceeded limit, regardless of the result of the work.
 pub fn limited<T>(limits: WorkLimits, work: impl FnOnce() -> T) -> Result<T, BudgetError> {
     let whole = current().unwrap_or_else(|| WorkBudget::background("work outside of requests"));
     let part = whole.part(limits);
@@ -176,7 +177,7 @@ pub fn limited<T>(limits: WorkLimits, work: impl FnOnce() -> T) -> Result<T, Bud
     part.check().map(|()| done)
 }
 
-/// Does work whose values are dropped at its end: what it allocates counts until then.
+/// Does work whose values are dropped when it ends: its memory is charged until then.
 pub fn temporary<T>(work: impl FnOnce() -> T) -> T {
     let charged = || LOCAL.with(|local| local.charged_memory());
     let before = charged();
@@ -188,8 +189,8 @@ pub fn temporary<T>(work: impl FnOnce() -> T) -> T {
 }
 
 impl Local {
-    /// Returns the memory that is charged to the current budget, after it is accounted; `None` without a budget, and if
-    /// it is exhausted.
+    /// Returns the memory charged to the current budget, including what was not accounted yet; `None` without a budget
+    /// or if it is exhausted.
     fn charged_memory(&self) -> Option<usize> {
         self.refill_bytes(0).ok()?;
         Some(self.current.borrow().as_ref()?.budget.memory())
@@ -198,7 +199,7 @@ impl Local {
     #[cold]
     fn refill_steps(&self, steps: u64) -> Result<(), BudgetError> {
         let Some(mut current) = self.current.take() else {
-            // Without a budget nothing is counted.
+            // Without a budget nothing is charged.
             self.steps.set(u64::MAX);
             return Ok(());
         };
@@ -218,7 +219,7 @@ impl Local {
 
     #[cold]
     fn refill_bytes(&self, bytes: usize) -> Result<(), BudgetError> {
-        // Taken, because the thread may have to leave its worker and wait.
+        // Takes it out, because the thread may have to leave its worker and wait.
         let Some(mut current) = self.current.take() else {
             self.bytes.set(usize::MAX);
             return Ok(());
@@ -234,9 +235,9 @@ impl Local {
         allowed
     }
 
-    /// Lets further charges fail, of steps and of memory.
+    /// Makes all further charges fail, of steps and of memory.
     fn stop(&self, current: &mut CurrentWork) {
-        // What is exceeded stays in the budget.
+        // The exceeded limit is recorded in the budget.
         let _ = current.budget.spend_steps(current.steps - self.steps.get());
         let _ = current.budget.spend_memory(current.bytes - self.bytes.get());
         (current.steps, current.bytes) = (0, 0);
@@ -244,7 +245,7 @@ impl Local {
         self.bytes.set(0);
     }
 
-    /// Makes a budget the current one. Returns the previous one, with what is left for its use.
+    /// Sets the current budget. Returns the previous one and its unused allowance.
     fn install(&self, current: Option<CurrentWork>) -> (Option<CurrentWork>, u64, usize) {
         let left = (self.steps.replace(0), self.bytes.replace(0));
         if current.is_none() {
@@ -264,7 +265,7 @@ impl CurrentWork {
         Self { budget, steps: 0, bytes: 0, began: None, turn, timer }
     }
 
-    /// Spends steps of the budget, and leaves the worker or passes the turn on when it is time.
+    /// Charges steps to the budget. Leaves the worker or passes the turn on if it is time.
     fn spend(&mut self, steps: u64) -> Result<(), BudgetError> {
         self.budget.spend_steps(steps)?;
         let now = Instant::now();
@@ -273,7 +274,7 @@ impl CurrentWork {
             return Err(self.budget.exceed(BudgetError::Deadline));
         }
         match self.turn.take() {
-            // Nothing else can be done on a runtime with one thread.
+            // A runtime with one thread has no other worker.
             Some(turn) if !is_on_worker() => self.turn = Some(turn),
             Some(turn) => {
                 self.turn = away(|| turn.renew(now)).map_err(|full| self.budget.exceed(full))?;
@@ -290,45 +291,45 @@ impl CurrentWork {
         Ok(())
     }
 
-    /// Hands the other tasks of this worker over to another thread, and waits for a turn.
+    /// Hands the other tasks of this worker to another thread, and waits for a turn.
     fn leave_worker(&mut self) -> Result<(), BudgetError> {
         self.timer.stop(&self.budget);
         self.budget.becomes_heavy();
         let caller = self.budget.caller();
         let turn = tokio::task::block_in_place(|| {
             let turn = TURNS.acquire_blocking(&caller);
-            // The runtime starts a thread for the worker's tasks, unless this one is back before. It takes up blocking
-            // work in the order in which it is spawned: once the second piece runs, the first has begun.
+            // The runtime starts a thread for the worker's tasks, unless this one returns first. It runs blocking work
+            // in the order of spawning, so once the second closure runs, the first has started.
             let (started, has_started) = std::sync::mpsc::channel();
             drop(Handle::current().spawn_blocking(move || started.send(())));
             let _ = has_started.recv_timeout(LONGEST_HANDOVER);
             turn
         });
         self.turn = turn.map_err(|full| self.budget.exceed(full))?;
-        // Work without a turn asks for one again after some time.
+        // Without a turn, try again to get one after some time.
         self.began = Some(Instant::now());
         Ok(())
     }
 
-    /// Accounts for the steps and bytes that were used.
+    /// Charges the steps and bytes used so far.
     fn account(&mut self, steps_left: u64, bytes_left: usize) {
-        // What is exceeded stays in the budget.
+        // The exceeded limit is recorded in the budget.
         let _ = self.budget.spend_steps(self.steps - steps_left);
         let _ = self.budget.spend_memory(self.bytes - bytes_left);
         self.timer.stop(&self.budget);
     }
 }
 
-/// The longest wait until another thread serves the worker's tasks: it may be that none can be started.
+/// The longest wait until another thread runs the worker's tasks, in case none can be started.
 const LONGEST_HANDOVER: Duration = Duration::from_millis(100);
 
 impl WorkBudget {
-    /// Runs a task with this budget. Polls that follow a long one wait for their turn.
+    /// Runs a task with this budget. After a long poll, further polls wait for a turn.
     pub fn run<F: Future + Unpin>(&self, task: F) -> BudgetedFuture<F> {
         BudgetedFuture { budget: self.clone(), task, waiting: None }
     }
 
-    /// Does work with this budget.
+    /// Runs a closure with this budget.
     pub fn enter<T>(&self, work: impl FnOnce() -> T) -> T {
         self.enter_with(None, work)
     }
@@ -339,24 +340,24 @@ impl WorkBudget {
     }
 }
 
-/// Restores the previous budget when the work ends, also by a panic.
+/// Restores the previous budget when the work ends, including by a panic.
 struct BudgetGuard {
     previous: Option<CurrentWork>,
     steps: u64,
     bytes: usize,
-    /// Some if the thread was said to do this work.
+    /// The previous work of the thread, if this work was recorded.
     was_busy: Option<Option<ThreadWork>>,
 }
 
 impl BudgetGuard {
     fn new(budget: &WorkBudget, turn: Option<Turn>) -> Self {
         let mut current = CurrentWork::new(budget.clone(), turn);
-        // Parts are work of the same request.
+        // A part belongs to the same request.
         let was_busy = budget.is_whole().then(|| polls::begin(budget));
         LOCAL.with(|local| {
             let (mut previous, steps, bytes) = local.install(None);
             if let Some(outer) = &mut previous {
-                // A part of a larger piece of work shares its turn and its time.
+                // A part shares the turn and the time of the whole.
                 if current.turn.is_none() {
                     current.turn = outer.turn.take();
                 }
@@ -418,12 +419,12 @@ impl<F: Future + Unpin> Future for BudgetedFuture<F> {
     }
 }
 
-/// Runs work while another thread serves this worker's tasks. A runtime with one thread has no other thread.
+/// Runs a closure while another thread runs this worker's tasks. A runtime with one thread has no other thread.
 pub(crate) fn away<T>(work: impl FnOnce() -> T) -> T {
     if !is_on_worker() {
         return work();
     }
-    // Whatever surrounds this work does not keep the worker any more either.
+    // The enclosing work does not block the worker any more either.
     LOCAL.with(|local| {
         if let Some(current) = &mut *local.current.borrow_mut() {
             current.timer.stop(&current.budget);
@@ -454,7 +455,7 @@ mod tests {
         budget.enter(|| {
             (0..10_000).for_each(|_| assert_eq!(charge(1), Ok(())));
             assert_eq!(allocate(100), Ok(()));
-            // Accounted in portions.
+            // Accounted in batches.
             assert_eq!((0..STEPS).find_map(|_| charge(1).err()), Some(BudgetError::Steps(FEW.steps)));
             assert_eq!(allocate(1), Err(BudgetError::Steps(FEW.steps)));
             assert_eq!(check(), Err(BudgetError::Steps(FEW.steps)));
@@ -480,7 +481,7 @@ mod tests {
         });
         let budget = WorkBudget::new(FEW);
         budget.enter(|| {
-            // Parts that follow each other need their memory one after the other.
+            // Consecutive parts need their memory one after the other.
             (0..10).for_each(|_| assert_eq!(limited(FEW, || allocate(FEW.memory / 2)), Ok(Ok(()))));
             assert_eq!(limited(FEW, || allocate(FEW.memory + 1).is_err()), Err(BudgetError::Memory(FEW.memory)));
         });
@@ -525,7 +526,7 @@ mod tests {
         budget
     }
 
-    /// Computes for about this time, in steps that are charged.
+    /// Computes for about this time, charging each step.
     fn compute(time: Duration) {
         let until = Instant::now() + time;
         while Instant::now() < until {
@@ -550,7 +551,7 @@ mod tests {
                 })
             })
             .collect();
-        // The only worker runs this task while others compute.
+        // The only worker runs this task while the others compute.
         let mut met = 0;
         while long.iter().any(|task| !task.is_finished()) {
             met += usize::from(running.load(Ordering::SeqCst) > 0);

@@ -1,8 +1,9 @@
 //! Turns on the processors for long computations, shared fairly among callers.
 //!
-//! A turn lasts a slice of time. Then the holder passes it on if a caller that has used less time waits. This is
+//! A turn lasts one time slice. After that the holder passes it on if a caller waits that has used less time. This is
 //! start-time fair queuing: the virtual time of a caller grows by the time that it uses, and the caller with the least
-//! virtual time comes first. A caller that was idle begins at the virtual time of the present, so nobody saves up time.
+//! virtual time is first. A caller that was idle starts at the current virtual time, so that idle callers cannot
+//! accumulate time.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -19,24 +20,24 @@ use tokio::sync::oneshot;
 use crate::budget::{BudgetError, Caller, WorkBudget};
 use crate::scope;
 
-/// The time after which a turn is passed on if somebody waits.
+/// The time after which a turn is passed on if another caller waits.
 pub const SLICE: Duration = Duration::from_millis(2);
 
-/// The number of threads that may wait for a turn in the middle of a computation. Each is one of the runtime's blocking
-/// threads, which are 512.
+/// The maximum number of threads that wait for a turn during a computation. Each is one of the runtime's 512 blocking
+/// threads.
 const MAX_BLOCKED: usize = 128;
-/// As [`MAX_BLOCKED`], for one caller.
+/// Like [`MAX_BLOCKED`], for one caller.
 const MAX_BLOCKED_OF_CALLER: usize = 24;
 
-/// The longest wait of a thread. Then the work goes on beside that of others, so that a computation which is interrupted
-/// while others wait for it cannot stop them all.
+/// The maximum wait of a thread. After that the work continues without a turn, so that an interrupted computation that
+/// others depend on cannot block all of them.
 const LONGEST_BLOCK: Duration = Duration::from_secs(1);
 
-/// The number of threads that wait, for a look without the lock.
+/// The number of waiting threads, readable without the lock.
 pub(crate) static BLOCKED: AtomicUsize = AtomicUsize::new(0);
 
-/// The turns of the process. All but one processor compute for users, so that small requests find a free one. One
-/// more turn is for callers of the system, so that users cannot hold up the cluster itself.
+/// The turns of the process. Users get all processors but one, so that small requests find a free one. One more turn is
+/// reserved for callers of the system, so that users cannot block the cluster itself.
 pub(crate) static TURNS: LazyLock<Turns> = LazyLock::new(|| {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     Turns::new(processors.saturating_sub(1).max(1), 1)
@@ -46,10 +47,10 @@ pub(crate) struct Turns(Mutex<Queues>);
 
 struct Queues {
     free: usize,
-    /// The free turns that only callers of the system get.
+    /// The free turns that are reserved for callers of the system.
     reserved: usize,
     callers: HashMap<Text, Queue>,
-    /// The virtual time of the present, in nanoseconds.
+    /// The current virtual time, in nanoseconds.
     now: u64,
     blocked: usize,
 }
@@ -58,20 +59,20 @@ struct Queues {
 #[derive(Default)]
 struct Queue {
     is_system: bool,
-    /// The virtual time that the caller has reached.
+    /// The virtual time of the caller.
     reached: u64,
     waiting: VecDeque<Receiver>,
     blocked: usize,
 }
 
-/// Where a turn is waited for.
+/// How a turn is waited for.
 enum Receiver {
     Task(oneshot::Sender<Turn>),
     Thread(mpsc::Sender<Turn>),
 }
 
 impl Receiver {
-    /// Hands a turn over. Where nobody waits any more, it is dropped, which serves it to the next.
+    /// Hands the turn over. If the receiver is gone, the turn is dropped, which gives it to the next one.
     fn send(self, turn: Turn) {
         match self {
             Self::Task(sender) => drop(sender.send(turn)),
@@ -80,7 +81,7 @@ impl Receiver {
     }
 }
 
-/// The right to compute. It ends with the value.
+/// The right to compute, until it is dropped.
 pub(crate) struct Turn {
     turns: &'static Turns,
     caller: Caller,
@@ -93,7 +94,7 @@ impl Turns {
         Self(Mutex::new(Queues { free, reserved, callers: HashMap::new(), now: 0, blocked: 0 }))
     }
 
-    /// Waits for a turn, asynchronously.
+    /// Waits for a turn asynchronously.
     pub(crate) fn acquire(&'static self, caller: &Caller) -> PendingTurn {
         let (sender, receiver) = oneshot::channel();
         self.enqueue(caller, Receiver::Task(sender));
@@ -112,7 +113,7 @@ impl Turns {
         self.serve(queues);
     }
 
-    /// Returns true if several computations of the caller wait: its next one should wait as a task, not as a thread.
+    /// Returns true if several computations of the caller wait, in which case its next one should wait asynchronously.
     pub(crate) fn is_crowded(&self, caller: &Caller) -> bool {
         const CROWD: usize = 4;
         let queues = self.0.lock();
@@ -120,10 +121,11 @@ impl Turns {
             || queues.callers.get(&caller.name).is_some_and(|queue| queue.blocked >= CROWD)
     }
 
-    /// Waits for a turn, blocking the thread. Returns none after [`LONGEST_BLOCK`]: the work is then done without one.
+    /// Waits for a turn, blocking the thread. Returns `None` after [`LONGEST_BLOCK`]: the work then continues without
+    /// one.
     ///
     /// # Errors
-    /// [`BudgetError::Queue`] if too many threads wait already.
+    /// [`BudgetError::Queue`] if too many threads wait.
     pub(crate) fn acquire_blocking(&'static self, caller: &Caller) -> Result<Option<Turn>, BudgetError> {
         {
             let mut queues = self.0.lock();
@@ -149,7 +151,7 @@ impl Turns {
         Ok(turn)
     }
 
-    /// Gives free turns to those that wait.
+    /// Gives free turns to waiting callers.
     fn serve(&'static self, mut queues: parking_lot::MutexGuard<'_, Queues>) {
         let mut granted = Vec::new();
         while let Some(next) = self.grant(&mut queues) {
@@ -171,7 +173,7 @@ impl Turns {
         let caller = Caller { name: name.clone(), is_system: queue.is_system };
         let receiver = queue.waiting.pop_front()?;
         queues.now = queues.now.max(queue.reached);
-        // A caller of the system takes its own turn first.
+        // A caller of the system uses the reserved turn first.
         let is_reserved = caller.is_system && queues.reserved > 0;
         if is_reserved {
             queues.reserved -= 1;
@@ -183,7 +185,7 @@ impl Turns {
 }
 
 impl Queues {
-    /// Forgets callers that neither wait nor are ahead of the others.
+    /// Removes callers that neither wait nor are ahead of the current virtual time.
     fn tidy(&mut self) {
         const FEW: usize = 64;
         if self.callers.len() > FEW {
@@ -192,8 +194,8 @@ impl Queues {
         }
     }
 
-    /// Adds used time to the virtual time of a caller. That of all goes on by its share, so that callers which come
-    /// later do not precede those that wait.
+    /// Adds used time to the virtual time of a caller. The current virtual time advances by the caller's share, so that
+    /// callers that come later are not ahead of those that wait.
     fn account(&mut self, caller: &Text, used: Duration) {
         let (now, used) = (self.now, u64::try_from(used.as_nanos()).unwrap_or(u64::MAX));
         let active = 1 + self.callers.values().filter(|queue| !queue.waiting.is_empty()).count() as u64;
@@ -202,7 +204,7 @@ impl Queues {
         self.now = now.saturating_add(used / active);
     }
 
-    /// Returns true if a waiting caller comes before this one.
+    /// Returns true if a waiting caller has precedence over this one.
     fn is_preceded(&self, turn: &Turn) -> bool {
         let own = self.callers.get(&turn.caller.name).map_or(self.now, |queue| queue.reached);
         self.callers
@@ -212,10 +214,11 @@ impl Queues {
 }
 
 impl Turn {
-    /// Passes the turn on if its slice is over and another caller comes first. Blocks the thread until the next turn.
+    /// Passes the turn on if its slice has ended and another caller has precedence. Blocks the thread until the next
+    /// turn.
     ///
     /// # Errors
-    /// [`BudgetError::Queue`] if too many threads wait already.
+    /// [`BudgetError::Queue`] if too many threads wait.
     pub(crate) fn renew(mut self, now: Instant) -> Result<Option<Self>, BudgetError> {
         if now.saturating_duration_since(self.began) < SLICE {
             return Ok(Some(self));
@@ -249,28 +252,28 @@ impl Drop for Turn {
     }
 }
 
-/// A turn that is waited for.
+/// A pending turn.
 pub(crate) struct PendingTurn(oneshot::Receiver<Turn>);
 
 impl Future for PendingTurn {
     type Output = Option<Turn>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Turn>> {
-        // The sender is only dropped together with the queues.
+        // The sender is only dropped with the queues.
         Pin::new(&mut self.0).poll(cx).map(Result::ok)
     }
 }
 
-/// The size from which a piece of a body is processed in a turn.
+/// The minimum size of a body chunk that is processed in a turn.
 const LARGE_PIECE: usize = 32 << 10;
 
-/// Work on the pieces of a body while it is sent; large ones are processed in turns.
+/// Processes the chunks of a body while it is sent; large ones in turns.
 #[derive(Default)]
 pub struct PieceTurn(Option<PendingTurn>);
 
 impl PieceTurn {
-    /// Does the work on a piece of this size: at once if it is small, otherwise as soon as there is a turn. To be
-    /// polled with the same work until it is ready.
+    /// Processes a chunk of this size: immediately if it is small, otherwise as soon as there is a turn. Poll with the
+    /// same closure until it is ready.
     pub fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -297,7 +300,7 @@ mod tests {
     use super::*;
 
     fn turns(free: usize, reserved: usize) -> &'static Turns {
-        // Turns refer to their queues for the whole life of the process.
+        // Turns refer to their queues for the lifetime of the process.
         Box::leak(Box::new(Turns::new(free, reserved)))
     }
 

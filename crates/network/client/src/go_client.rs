@@ -1,4 +1,4 @@
-//! Accepts the responses that Go's client accepts, some of which violate the standard.
+//! Accepts the responses that Go's client accepts, even those that violate the standard.
 
 use http::header::TRANSFER_ENCODING;
 use http::{HeaderMap, Response};

@@ -70,7 +70,7 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
     drop(span);
     let answer = answer?;
     if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
-        // The request did not ask for an upgrade, so this is not a valid response.
+        // The request did not contain an upgrade, so this is not a valid response.
         let offered = answer.headers().get(UPGRADE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         return Err(format!("backend tried to switch protocol {offered:?} when \"\" was requested"));
     }

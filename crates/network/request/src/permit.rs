@@ -82,7 +82,7 @@ impl CreatePermit {
         Self(Grant::Server)
     }
 
-    /// Returns true if the permit covers the object. The empty name stands for a name that is not known yet.
+    /// Returns true if the permit covers the object. An empty name means that the name is not known yet.
     pub fn covers(&self, group: &str, resource: &str, namespace: &str, name: &str) -> bool {
         match &self.0 {
             Grant::Server => true,

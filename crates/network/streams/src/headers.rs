@@ -24,7 +24,7 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     UPGRADE,
 ];
 
-/// Returns true if a request asks for an upgrade.
+/// Returns true if the request is an upgrade request.
 pub fn is_upgrade(headers: &HeaderMap) -> bool {
     headers.get_all(CONNECTION).iter().any(|value| contains(value, "upgrade"))
 }

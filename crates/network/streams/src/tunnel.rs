@@ -24,7 +24,7 @@ const SUFFIX: &str = ".k8s.io";
 const PIECE: usize = 32 * 1024;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Returns true if a request asks for a tunnel.
+/// Returns true if the request opens a tunnel.
 pub fn wants_tunnel(headers: &HeaderMap) -> bool {
     is_websocket(headers) && !tunnelled(headers).is_empty()
 }

@@ -1,1 +1,1 @@
-//! The tests are in `tests/`, one file per story; `manifests/` has the objects that they apply.
+//! The tests are in `tests/`, one file per topic; `manifests/` has the objects that they apply.

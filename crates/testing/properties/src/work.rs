@@ -13,7 +13,7 @@ const UNCHARGED: Duration = Duration::from_millis(200);
 /// The most processor time of a charged step: ten times what it usually takes.
 const STEP: Duration = Duration::from_nanos(100);
 
-/// Runs a property within a budget. Whatever the input asks for, the work ends at the limit.
+/// Runs a property within a budget, so that the work ends at the limit for any input.
 pub(crate) fn bounded(property: impl FnOnce()) {
     WorkBudget::new(LIMITS).enter(property);
 }

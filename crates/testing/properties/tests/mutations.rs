@@ -5,7 +5,7 @@ use std::path::Path;
 
 use binnacle_properties::ALL;
 
-/// The mutations of each file if nothing else is asked for.
+/// The default number of mutations per file.
 const MUTATIONS: u64 = 30;
 /// The length to which a file is cut before it is mutated.
 const LONGEST: usize = 4096;

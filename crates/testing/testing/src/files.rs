@@ -1,4 +1,4 @@
-//! Files that only their owner can read, of which nothing remains.
+//! Temporary files that only their owner can read, and that leave nothing behind.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};

@@ -108,7 +108,7 @@ enum Sender {
     Http2(http2::SendRequest<Full<Bytes>>),
 }
 
-/// How long answers that came with the end of their connection may take to reach who asked.
+/// The maximum time until responses received with the end of their connection reach the caller.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 async fn until<T>(connection: impl Future<Output = T>, open: watch::Sender<()>) {

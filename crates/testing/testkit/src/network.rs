@@ -1,4 +1,4 @@
-//! A test's own network, with an address that is neither loopback nor in use elsewhere.
+//! A network namespace for a test, with an address that is neither loopback nor used by others.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Command, Stdio};

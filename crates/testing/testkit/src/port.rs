@@ -11,7 +11,7 @@ const FIRST: u16 = 10_000;
 /// A port below the range for outgoing connections, which no other test takes until this value is dropped.
 pub struct Port {
     number: u16,
-    /// Its name stands for the port. It ends with the process, whatever happens, and leaves nothing behind.
+    /// An abstract socket whose name contains the port. It vanishes with the process and leaves no file behind.
     _claim: UnixListener,
 }
 

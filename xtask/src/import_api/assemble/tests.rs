@@ -82,7 +82,7 @@ fn assembles_a_new_package() {
     assert_eq!(lines(&text), expected);
 }
 
-/// The facts of Go alone are kept, those of the documents taken anew.
+/// Facts that only the Go sources have are kept; those from the documents are replaced.
 #[test]
 fn keeps_facts_known_only_from_go() {
     let old = "\

@@ -6,19 +6,19 @@ use std::sync::{Arc, OnceLock};
 
 use super::FieldError;
 
-/// The errors of one validation. [`FieldErrors::SHOWN`] of them are listed, and only one more is kept, as a sign that
-/// there are more. Rules iterate over lists with [`FieldErrors::while_room`], which then ends early.
+/// The errors of one validation. [`FieldErrors::SHOWN`] of them are listed, and one more is kept to indicate that there
+/// are more. Rules iterate over lists with [`FieldErrors::while_room`], which then stops early.
 #[derive(Debug, Default)]
 pub struct FieldErrors {
     errors: Vec<FieldError>,
-    /// Ends iterations over long lists: set once the errors are full.
+    /// Stops iterations over long lists. Set once the errors are full.
     full: OnceLock<Arc<AtomicBool>>,
 }
 
 impl FieldErrors {
-    /// The maximum number of errors that a refusal lists.
+    /// The maximum number of errors in a response.
     pub const SHOWN: usize = 256;
-    /// The maximum size of a refusal's errors; each is written to the message and to a cause.
+    /// The maximum size of the errors in a response. Each error appears in the message and in a cause.
     pub const SHOWN_BYTES: usize = 256 << 10;
 
     /// Lists up to this length are always iterated to the end, since checking the flag would cost more than it saves.
@@ -44,7 +44,7 @@ impl FieldErrors {
         }
     }
 
-    /// Returns true if there are more than [`FieldErrors::SHOWN`] errors: further ones are dropped.
+    /// Returns true if there are more than [`FieldErrors::SHOWN`] errors. Further ones are dropped.
     pub fn is_full(&self) -> bool {
         self.errors.len() > Self::SHOWN
     }
@@ -61,7 +61,7 @@ impl FieldErrors {
         self.note();
     }
 
-    /// Updates the flag of running iterations.
+    /// Updates the flag that running iterations check.
     fn note(&self) {
         if let Some(full) = self.full.get() {
             full.store(self.is_full(), Ordering::Relaxed);
@@ -69,7 +69,7 @@ impl FieldErrors {
     }
 }
 
-/// An iterator that ends once the errors are full. Created by [`FieldErrors::while_room`].
+/// An iterator that stops once the errors are full. Created by [`FieldErrors::while_room`].
 #[derive(Debug)]
 pub struct BoundedIter<I> {
     items: I,

@@ -57,7 +57,7 @@ impl Amount {
         }
     }
 
-    /// Returns the integer for this amount at a scale that is not above its own.
+    /// Returns the integer of this amount at a scale that is at most its own.
     pub(super) fn rescaled(&self, scale: i32) -> BigInt {
         let up = self.scale().saturating_sub(scale).max(0).unsigned_abs();
         self.unscaled() * BigInt::from(10).pow(up)
@@ -96,7 +96,7 @@ impl Amount {
                 return x.cmp(&y);
             }
         }
-        // The position of the first digit decides unless it is equal: this avoids writing out 10^10000.
+        // Compares the position of the first digit first, to avoid writing out 10^10000.
         let first = |amount: &Self| {
             let digits = amount.unscaled().magnitude().to_string().len();
             digits as i64 + i64::from(amount.scale())
@@ -109,7 +109,7 @@ impl Amount {
         self.rescaled(scale).cmp(&other.rescaled(scale))
     }
 
-    /// Rounds away from zero to the scale; returns true if that is exact.
+    /// Rounds away from zero to the scale; returns true if the result is exact.
     pub(super) fn round_up(&self, scale: i32) -> (Self, bool) {
         if self.scale() >= scale {
             return (self.clone(), true);
@@ -145,7 +145,7 @@ pub(super) fn small_times_power(value: i64, power: i32) -> Option<i64> {
     value.checked_mul(10i64.checked_pow(u32::try_from(power).ok()?)?)
 }
 
-/// Returns `value / 10^power`, rounded away from zero, and true if that is exact.
+/// Returns `value / 10^power`, rounded away from zero, and true if the result is exact.
 pub(super) fn small_round_up(value: i64, power: i32) -> (i64, bool) {
     let Some(divisor) = 10i64.checked_pow(power.unsigned_abs()) else {
         return (value.signum(), value == 0);
@@ -154,7 +154,8 @@ pub(super) fn small_round_up(value: i64, power: i32) -> (i64, bool) {
     (value / divisor + remainder.signum(), remainder == 0)
 }
 
-/// Returns kube-apiserver's result for big amounts: bits that do not fit are cut off, and negative fractions round up.
+/// Returns kube-apiserver's result for big amounts: it truncates the bits that do not fit, and rounds negative
+/// fractions up.
 pub(super) fn big_scaled_value(value: &BigInt, down: i32) -> i64 {
     if down <= 0 {
         return low_bits(value).wrapping_mul(10i64.checked_pow(down.unsigned_abs()).unwrap_or(i64::MIN));

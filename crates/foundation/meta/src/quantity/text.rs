@@ -122,7 +122,7 @@ pub(super) fn decimal(amount: &Amount, format: Format) -> String {
     match format {
         Format::DecimalExponent if exponent == 0 => mantissa,
         Format::DecimalExponent => format!("{mantissa}e{exponent}"),
-        // Above the largest suffix kube-apiserver writes none, which is wrong.
+        // Above the largest suffix kube-apiserver writes none, although that is wrong.
         _ => format!("{mantissa}{}", DECIMAL.iter().find(|(_, e)| *e == exponent).map_or("", |(name, _)| name)),
     }
 }

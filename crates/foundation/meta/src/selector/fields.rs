@@ -5,7 +5,7 @@ use std::fmt;
 use super::{MAX_SELECTOR_BYTES, SelectorError};
 use crate::Text;
 
-/// Terms that must all match. Without terms everything is selected.
+/// Terms that must all match. Without terms every object is selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FieldSelector {
     terms: Vec<FieldTerm>,
@@ -21,7 +21,7 @@ pub struct FieldTerm {
 }
 
 impl FieldSelector {
-    /// Parses the text of a `fieldSelector` parameter; the terms are sorted by their text.
+    /// Parses a `fieldSelector` parameter. The terms are sorted by their text.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         if text.len() > MAX_SELECTOR_BYTES {
             return Err(SelectorError::too_long());
@@ -52,7 +52,7 @@ impl FieldSelector {
         Self::default()
     }
 
-    /// Returns true if every object is selected.
+    /// Returns true if the selector selects every object.
     pub fn is_everything(&self) -> bool {
         self.terms.is_empty()
     }
@@ -66,13 +66,13 @@ impl FieldSelector {
         self.terms.iter().all(|term| (lookup(&term.field).unwrap_or_default() == term.value) != term.negated)
     }
 
-    /// Returns the value that a term requires `field` to have, if any.
+    /// Returns the value that the selector requires `field` to have, if any.
     pub fn requires_exact_match(&self, field: &str) -> Option<&str> {
         self.terms.iter().find(|term| !term.negated && term.field == field).map(|term| term.value.as_str())
     }
 
-    /// Replaces the field and value of each term by the result of `rename`, which is an error for unsupported fields;
-    /// terms that become empty are dropped.
+    /// Replaces the field and value of each term by the result of `rename`, which fails for unsupported fields. Terms
+    /// that become empty are dropped.
     pub fn transform<E>(self, mut rename: impl FnMut(&str, &str) -> Result<(Text, Text), E>) -> Result<Self, E> {
         let mut terms = Vec::with_capacity(self.terms.len());
         for term in self.terms {
@@ -103,7 +103,7 @@ impl fmt::Display for FieldSelector {
     }
 }
 
-/// Splits a text at commas without a backslash before them; backslashes remain.
+/// Splits a text at commas that are not escaped by a backslash. Backslashes are kept.
 fn split_terms(text: &str) -> Vec<&str> {
     let mut terms = Vec::new();
     let mut start = 0;
@@ -123,7 +123,7 @@ fn split_terms(text: &str) -> Vec<&str> {
     terms
 }
 
-/// Splits a term at its first operator into field, negation, and the escaped value. A field cannot be escaped.
+/// Splits a term at its first operator into field, negation, and the escaped value. Fields cannot be escaped.
 fn split_term(term: &str) -> Option<(&str, bool, &str)> {
     for (index, _) in term.char_indices() {
         let (field, rest) = term.split_at(index);
@@ -152,7 +152,7 @@ fn unescape(value: &str) -> Result<Text, SelectorError> {
                 Some(c) => return Err(wrong_escape(&format!("\\{c}"))),
                 None => return Err(wrong_escape("\\")),
             },
-            // kube-apiserver prints the character's number.
+            // kube-apiserver prints the character code.
             ',' | '=' => {
                 let number = c as u32;
                 let message = format!("invalid field selector: unescaped character in value: {number}");

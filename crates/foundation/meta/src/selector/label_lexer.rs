@@ -18,10 +18,10 @@ pub(super) enum Token {
     OpenParen,
 }
 
-/// Splits `text` into tokens with their spelling; the last token is `EndOfString`.
+/// Splits `text` into tokens with their text. The last token is `EndOfString`.
 ///
-/// A NUL byte after a token is a separator, but ends the text at the beginning of a token, since kube-apiserver's lexer
-/// takes it for the end of its input.
+/// A NUL byte after a token is a separator, but one at the beginning of a token ends the text, because kube-apiserver's
+/// lexer takes it for the end of its input.
 pub(super) fn tokens(text: &str) -> Vec<(Token, &str)> {
     let mut out = Vec::new();
     let mut rest = text;
@@ -38,7 +38,7 @@ pub(super) fn tokens(text: &str) -> Vec<(Token, &str)> {
     }
 }
 
-/// Returns the longest operator at the beginning of `rest`; every special byte is a token by itself.
+/// Returns the longest operator at the beginning of `rest`. Other special bytes are one token each.
 fn special(rest: &[u8]) -> (Token, usize) {
     match (rest[0], rest.get(1)) {
         (b'=', Some(b'=')) => (Token::DoubleEquals, 2),

@@ -5,7 +5,7 @@ use super::label_lexer::{Token, tokens};
 use super::labels::{Operator, Requirement, check_key};
 use crate::{FieldPath, Text};
 
-/// Parses the whole text; requirements are in the order of the text.
+/// Parses the whole text. The requirements are in the order of the text.
 pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, SelectorError> {
     Parser { tokens: tokens(text), position: 0 }.selector()
 }
@@ -105,7 +105,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses values separated by commas; a missing value between or beside commas is empty.
+    /// Parses values separated by commas. A value is empty if it is missing before, between or after commas.
     fn identifiers(&mut self) -> Result<Values, SelectorError> {
         let mut values = Values::new();
         loop {
@@ -142,7 +142,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Returns the current token where a key or value is expected, so that keywords are identifiers.
+    /// Returns the current token where a key or value is expected: keywords are identifiers there.
     fn peek(&self) -> (Token, &'a str) {
         // The last token is EndOfString and `position` never passes it, see `next_operator`.
         match self.tokens[self.position] {

@@ -5,17 +5,17 @@ use std::fmt;
 use super::{MAX_SELECTOR_BYTES, SelectorError, label_parser, label_syntax};
 use crate::{FieldError, FieldPath, Text, aggregate};
 
-/// A list of requirements that must all hold. An empty list selects everything.
+/// A list of requirements that must all be met. An empty list selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
     /// Sorted by key.
     requirements: Vec<Requirement>,
-    /// True if nothing is selected, as by a null `labelSelector` of an object.
+    /// True if no object is selected, such as by a null `labelSelector`.
     nothing: bool,
 }
 
 impl LabelSelector {
-    /// Parses the text of a `labelSelector` parameter.
+    /// Parses a `labelSelector` parameter.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         if text.len() > MAX_SELECTOR_BYTES {
             return Err(SelectorError::too_long());
@@ -43,7 +43,7 @@ impl LabelSelector {
         self.requirements.is_empty() && !self.nothing
     }
 
-    /// Returns true for [`LabelSelector::nothing`]; other selectors that select no object are not detected.
+    /// Returns true for [`LabelSelector::nothing`]. Does not detect other selectors that select no object.
     pub fn is_nothing(&self) -> bool {
         self.nothing
     }
@@ -58,7 +58,7 @@ impl LabelSelector {
         !self.nothing && self.requirements.iter().all(|requirement| requirement.matches(lookup(&requirement.key)))
     }
 
-    /// Returns the value that the first requirement on the label `key` requires, if that is a single one.
+    /// Returns the value of the first requirement on the label `key`, if that requires a single value.
     pub fn requires_exact_match(&self, key: &str) -> Option<&str> {
         self.requirements.iter().find(|requirement| requirement.key == key)?.exact_value()
     }
@@ -76,7 +76,7 @@ impl fmt::Display for LabelSelector {
     }
 }
 
-/// The requirement of a selector on one label.
+/// A requirement of a selector on one label.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Requirement {
     key: Text,
@@ -86,7 +86,7 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// Creates a requirement; all errors of key, operator and values are reported together.
+    /// Creates a requirement. All errors of key, operator and values are reported together.
     pub fn new(key: &str, operator: Operator, mut values: Vec<Text>) -> Result<Self, SelectorError> {
         let mut errors = Vec::new();
         errors.extend(check_key(key, &FieldPath::new("key")));
@@ -149,7 +149,7 @@ impl Requirement {
         &self.values
     }
 
-    /// Returns true if a label with this value fulfils the requirement; `None` stands for an absent label.
+    /// Returns true if a label with this value meets the requirement; `None` means that the label is absent.
     pub fn matches(&self, value: Option<&str>) -> bool {
         match self.operator {
             Operator::In | Operator::Equals | Operator::DoubleEquals => value.is_some_and(|value| self.has(value)),
@@ -161,7 +161,7 @@ impl Requirement {
         }
     }
 
-    /// Returns the values of which the label must have one, if the operator is an equality or `In`.
+    /// Returns the values that the label may have, if the operator is an equality or `In`.
     pub fn equal_to_one_of(&self) -> Option<&[Text]> {
         matches!(self.operator, Operator::In | Operator::Equals | Operator::DoubleEquals).then_some(&*self.values)
     }

@@ -1,4 +1,4 @@
-//! Tables of label selectors: accepted, refused, matching.
+//! Tests label selectors by tables of valid, invalid and matching ones.
 
 use super::*;
 

@@ -10,7 +10,7 @@ pub struct StatusDetails {
     pub kind: String,
     pub uid: String,
     pub causes: Vec<StatusCause>,
-    /// Seconds; also sent as the `Retry-After` header if positive. Webhooks may say less than that.
+    /// In seconds. Also sent as the `Retry-After` header if positive. Webhooks may send negative values.
     pub retry_after_seconds: i32,
 }
 

@@ -1,22 +1,22 @@
-//! Failures with a Status of another server, such as an admission webhook, which is passed on.
+//! Failures with the Status of another server, such as an admission webhook, which is passed on.
 
 use super::{Status, StatusDetails, StatusReason};
 
 /// A `Status` of another server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ForeignStatus {
-    /// At least 400; also the HTTP status code if it can be one.
+    /// At least 400. Also the HTTP status code if it is a valid one.
     pub code: i32,
-    /// `Failure`, or an unknown word.
+    /// `Failure`, or an unknown value.
     pub status: String,
-    /// Any word; empty for none.
+    /// Any reason; empty if there is none.
     pub reason: String,
     /// The metadata of a list, as a JSON object.
     pub metadata: Option<String>,
 }
 
 impl Status {
-    /// Creates a failure from another server's Status. A code below 400 becomes 400, since it would mean success.
+    /// Creates a failure from another server's Status. A code below 400 becomes 400, because it would mean success.
     pub fn foreign(mut foreign: ForeignStatus, message: impl Into<String>, details: Option<StatusDetails>) -> Self {
         foreign.code = foreign.code.max(400);
         let code = u16::try_from(foreign.code).ok().filter(|code| *code < 1000).unwrap_or(500);

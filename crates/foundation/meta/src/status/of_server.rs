@@ -1,10 +1,10 @@
-//! Failures from another server's responses without a Status, as Go's clients create them from the code.
+//! Failures from another server's responses without a Status, created from the code as in client-go.
 
 use super::{Status, StatusDetails, StatusReason};
 use crate::{GroupResource, go_quote};
 
 impl Status {
-    /// Creates the Status of a failed request to another server: the reason follows from the code, and the message has
+    /// Creates the Status of a failed request to another server. The code determines the reason; the message includes
     /// the server's text if that is informative. `verb` and `resource` are the request's, if it was for a resource.
     pub fn of_server(code: u16, verb: &str, resource: &GroupResource, name: &str, text: &str) -> Self {
         let (reason, message) = match code {
@@ -61,7 +61,7 @@ impl Status {
             (_, "") => format!("{message} ({verb} {resource})"),
             _ => format!("{message} ({verb} {resource} {name})"),
         };
-        // Codes that mean success do not occur in a failure.
+        // A failure does not have a successful code.
         let code = if code < 400 { 500 } else { code };
         Self::plain(reason, code, message).with_details(StatusDetails {
             name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! The reasons of failures, in the words of the API.
+//! The reasons of failures, as defined by the API.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StatusReason {
@@ -51,7 +51,7 @@ impl StatusReason {
         }
     }
 
-    /// Returns the reason with this name; [`StatusReason::Unknown`] for any other word.
+    /// Returns the reason with this name, or [`StatusReason::Unknown`] for any other text.
     pub(super) fn named(name: &str) -> Self {
         const ALL: [StatusReason; 19] = [
             StatusReason::Unauthorized,

@@ -1,4 +1,4 @@
-//! Admission plugins as operators configure them: by flags and by their configuration file.
+//! Admission plugins, configured by flags and by a configuration file.
 
 use binnacle_testkit::{Server, TempDir};
 use serde_json::{Value, json};
@@ -92,7 +92,7 @@ async fn configures_plugins_by_flags_and_file() {
     }
     assert!(limited > 0, "six events at once were not too many");
 
-    // Audit events have the rules that admitted pods, and metrics count them.
+    // Audit events contain the rules that admitted pods, and metrics count them.
     let text = std::fs::read_to_string(log).unwrap();
     let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let of_pods = events.filter(|event| event["objectRef"]["resource"] == "pods");

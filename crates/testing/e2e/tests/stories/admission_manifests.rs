@@ -1,4 +1,4 @@
-//! Policies and webhooks in files of the server, which cannot be removed through the API.
+//! Policies and webhooks in manifest files of the server, which cannot be removed through the API.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -60,7 +60,7 @@ fn webhooks(hook: &Hook) -> Value {
     })
 }
 
-/// Starts a webhook that refuses objects with the name `never`.
+/// Starts a webhook that rejects objects with the name `never`.
 async fn hook() -> Hook {
     Hook::start(|request: http::Request<Vec<u8>>| async move {
         let review: Value = serde_json::from_slice(request.body()).unwrap();
@@ -110,7 +110,7 @@ async fn enforces_manifests_before_the_api_is_served() {
     let (code, why) = post(&server, CONFIG_MAPS, &named("never")).await;
     assert_eq!((code, &*why), (400, "admission webhook \"w.hooks.test\" denied the request: not that"));
 
-    // They also judge admission configuration.
+    // They also apply to admission configuration.
     let configurations = format!("{GROUP}/validatingwebhookconfigurations?dryRun=All");
     let (code, why) = post(&server, &configurations, &named("bad")).await;
     assert_eq!(code, 422);
@@ -123,7 +123,7 @@ async fn enforces_manifests_before_the_api_is_served() {
                 manifest-based configurations and cannot be managed via the API";
     assert_eq!((code, &*why), (422, want));
 
-    // A change takes effect; an invalid one leaves the previous configuration in force, and is counted.
+    // A change takes effect. An invalid one leaves the previous configuration in force and is counted.
     std::fs::write(&policies, policy("another reason")).unwrap();
     wait_until("the change to be in force", async || {
         let (_, why) = post(&server, CONFIG_MAPS, &named("bad")).await;

@@ -1,5 +1,5 @@
-//! Admission policies, as a platform team uses them: limits with a custom kind for parameters, warnings before
-//! refusals, defaults for fields that teams forget, and a status with the errors of a policy.
+//! Admission policies as a platform team uses them: limits with a custom kind for parameters, warnings before denials,
+//! defaults for forgotten fields, and a status with the errors of a policy.
 
 use binnacle_testkit::{Kubectl, Server, wait_until_blocking};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn apply(kubectl: &Kubectl, object: &Value) {
     kubectl.ok_with(&["apply", "-f", "-"], &object.to_string());
 }
 
-/// Returns the definition of `limits`, the parameters with the most replicas for the deployments of a namespace.
+/// Returns the definition of `limits`, the parameters with the maximum number of replicas of a namespace's deployments.
 fn limit_definition() -> Value {
     let schema = json!({"type": "object", "properties": {"most": {"type": "integer", "default": 3}}});
     json!({
@@ -115,13 +115,13 @@ fn enforces_limits_from_parameters() {
     let team = ["create", "--dry-run=server", "--as=platform", "--as-group=system:masters", "-f", "-"];
     kubectl.ok_with(&team, &large.to_string());
 
-    // After a kill the policies are in force for the first request.
+    // After a kill the policies are in force from the first request on.
     server.kill();
     server.restart();
     let refused = kubectl.run_with(&["create", "-f", "-"], &large.to_string());
     assert!(refused.err.contains("at most 3 replicas, not 5"), "{}", refused.err);
 
-    // Changes take effect at once: of the parameters, the validation actions, and the policy.
+    // Changes take effect immediately: of the parameters, the validation actions, and the policy.
     kubectl.ok(&["patch", "limit", "default", "--type=merge", "-p", r#"{"most":4}"#]);
     until_told(&kubectl, &large, "at most 4 replicas, not 5");
     apply(&kubectl, &limit_binding(&["Warn"]));
@@ -176,7 +176,7 @@ fn mutating_policies_set_defaults() {
         apply(&kubectl, &object("MutatingAdmissionPolicy", name, spec));
         apply(&kubectl, &object("MutatingAdmissionPolicyBinding", name, json!({"policyName": name})));
     };
-    // Evaluated first, and again because the other one adds a container.
+    // Evaluated first, and again because the other policy adds a container.
     let labels = "Object{spec: Object.spec{template: Object.spec.template{metadata: Object.spec.template.metadata{labels: \
                   {'containers': string(object.spec.template.spec.containers.size())}}}}}";
     mutating(
@@ -200,7 +200,7 @@ fn mutating_policies_set_defaults() {
     assert_eq!(names, ["main", "proxy"], "{web}");
     assert_eq!(template["metadata"]["labels"]["containers"], "2", "{web}");
     assert_eq!(web["metadata"]["annotations"]["rules.test/proxy"], "yes", "{web}");
-    // Fields that policies add get the kind's defaults.
+    // Fields that policies add get the defaults of the kind.
     assert_eq!(template["spec"]["containers"][1]["terminationMessagePolicy"], "File", "{web}");
 
     // An atomic list cannot be replaced in part.
@@ -219,8 +219,8 @@ fn mutating_policies_set_defaults() {
     until_told(&kubectl, &deployment("other", 1), refused);
 }
 
-/// In kube-apiserver a job without labels has the map of its template, to which the selector's labels are added, until a
-/// policy changes the job.
+/// In kube-apiserver a job without labels shares the map of its template, to which the selector's labels are added,
+/// until a policy changes the job.
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn policies_change_only_the_labels_of_the_job() {
@@ -270,7 +270,7 @@ fn policies_change_only_the_labels_of_the_job() {
     }
 }
 
-/// Without a controller manager the server itself reports the type errors of a policy.
+/// Without a controller manager the server itself reports a policy's type errors.
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn reports_type_errors_in_the_policy_status() {

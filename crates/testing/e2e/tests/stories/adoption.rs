@@ -1,4 +1,4 @@
-//! Ways into the embedded store from what others keep: a snapshot of etcd, and kine's table of k3s in SQLite or another database.
+//! Imports into the embedded store: from an etcd snapshot, and from kine's table (k3s) in SQLite or another database.
 
 use std::fs::File;
 use std::process::{Command, Stdio};
@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::migration::{Contents, config_map, contents, maps, old_versions_are_gone, populate};
 
-/// Writes the keys that etcdctl printed into kine's table as kine does, in SQLite with a log beside it that was not taken over, and
-/// as psql's `\copy ... csv header` has it. kine numbers leases by their seconds.
+/// Writes the keys that etcdctl printed into kine's table: in SQLite with a write-ahead log that was not checkpointed,
+/// and as CSV as exported by psql's `\copy ... csv header`. kine numbers leases by their seconds.
 const KINE: &str = r#"
 import base64, json, os, sqlite3, sys
 folder, dump = sys.argv[1], json.load(sys.stdin)
@@ -37,7 +37,7 @@ with open(folder + "/kine.csv", "w") as csv:
 os._exit(0)
 "#;
 
-/// A server on etcd with some objects, as they are.
+/// Starts a server on etcd with some objects, and returns them.
 async fn filled(etcd: &Etcd) -> (Server, Contents) {
     let server = tokio::task::block_in_place(|| Server::durable_with(&[&etcd.servers()]));
     let client = server.kube().await;
@@ -46,7 +46,7 @@ async fn filled(etcd: &Etcd) -> (Server, Contents) {
     (server, before)
 }
 
-/// Restores a file, starts a server on what came out, and compares.
+/// Restores a file, starts a server on the result, and compares.
 async fn comes_back(file: &str, before: &Contents) {
     let temp = TempDir::new();
     let data = temp.join("data");
@@ -76,7 +76,7 @@ async fn serves_a_snapshot_of_etcd() {
     let temp = TempDir::new();
     let file = temp.join("snapshot");
     let _ = etcd.ctl(0, &["snapshot", "save", &file]);
-    // What comes later is not in it.
+    // Later writes are not in it.
     maps(&server.kube().await).create(&PostParams::default(), &config_map("later", "1")).await.unwrap();
     server.terminate();
     comes_back(&file, &before).await;
@@ -100,8 +100,8 @@ async fn serves_the_table_of_kine() {
     comes_back(&temp.join("kine.csv"), &before).await;
 }
 
-/// An object that was written before some of its fields existed is read with their defaults, and clients as old as it can
-/// write it back.
+/// An object that was written before some of its fields existed is read with their defaults, and old clients can write
+/// it back.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn completes_objects_of_old_releases() {

@@ -102,7 +102,7 @@ fn behave(head: &str) -> Reply {
     }
 }
 
-/// The other server gets the caller in headers that clients cannot set, and no credentials of the caller.
+/// The other server gets the caller in headers that clients cannot set, and none of the caller's credentials.
 #[tokio::test(flavor = "multi_thread")]
 async fn forwards_the_caller_in_trusted_headers() {
     let extension = Extension::start(behave).await;
@@ -112,7 +112,7 @@ async fn forwards_the_caller_in_trusted_headers() {
     assert_eq!((&passed["reason"], &passed["message"]), (&json!("Passed"), &json!("all checks passed")));
     until("requests are handed on", async || rig.code("root", "GET", &format!("{THINGS}/x")).await == 200).await;
 
-    // This server refuses users without permission.
+    // This server rejects users without permission.
     assert_eq!(rig.code("alice", "GET", &format!("{THINGS}/secret")).await, 403);
     let headers = [
         ("authorization", "Bearer root"),
@@ -124,7 +124,7 @@ async fn forwards_the_caller_in_trusted_headers() {
         ("cookie", "a=b"),
         ("x-forwarded-for", "192.0.2.9"),
     ];
-    // The path is forwarded as it was authorized: escapes in it cannot lead to another one.
+    // The path is forwarded as it was authorized: escapes cannot lead to another path.
     let path = format!("{THINGS}/a%2fb%2e%2e?b=2&a=%2F&c;d=1");
     rig.client().await.send("GET", &path, &headers, "").await.unwrap();
     // Bytes that are not UTF-8 arrive unchanged.
@@ -147,7 +147,7 @@ async fn forwards_the_caller_in_trusted_headers() {
     }
 }
 
-/// The client gets an answer to any answer of the other server, without hop-by-hop headers.
+/// The client gets a response to any response of the other server, without hop-by-hop headers.
 #[tokio::test(flavor = "multi_thread")]
 async fn handles_every_response_of_a_misbehaving_server() {
     let extension = Extension::start(behave).await;
@@ -172,7 +172,7 @@ async fn handles_every_response_of_a_misbehaving_server() {
         ("folded", 200, "ab"),
         ("hinted", 200, "ab"),
         ("trailed", 200, "abc"),
-        // The end of such a body is unknown.
+        // The length of such a body is ambiguous.
         (
             "zipped",
             503,
@@ -184,7 +184,7 @@ async fn handles_every_response_of_a_misbehaving_server() {
         assert!(answer.body.starts_with(want), "{name}: {}", answer.body);
         assert_eq!(answer.header("location"), "", "{name}");
     }
-    // Browsers must not guess the type by themselves.
+    // Browsers must not guess the type.
     assert_eq!(get("untyped").await.header("content-type"), "text/html; charset=utf-8");
     let answer = get("cors").await;
     assert_eq!(
@@ -193,15 +193,15 @@ async fn handles_every_response_of_a_misbehaving_server() {
     );
     assert_eq!(get("folded").await.header("x-kept"), "a b");
     assert_eq!(get("trailed").await.header("trailer"), "X-T");
-    // Links to paths get the address of the other server, as in Go.
+    // Relative links get the address of the other server, as in kube-apiserver.
     let address = format!("localhost:{}", extension.address.port());
     assert_eq!(get("made").await.header("location"), format!("https://{address}/apis/ext.test/v1/made"));
     assert_eq!(get("page").await.body, format!("<a href=\"https://{address}/x\">l</a>"));
-    // An answer that breaks off does so for the client as well.
+    // A response that breaks off does so for the client as well.
     let bearer = [("authorization", "Bearer root")];
     let short = rig.client().await.send("GET", &format!("{THINGS}/short"), &bearer, "").await;
     assert!(short.is_err(), "{:?}", short.map(|answer| answer.body));
-    // An upgrade that results in a redirect or in no answer fails; the client's connection does not reach the other
+    // An upgrade that results in a redirect or in no response fails; the client's connection does not reach the other
     // server.
     let upgrade = [("authorization", "Bearer root"), ("connection", "Upgrade"), ("upgrade", "websocket")];
     for (name, want) in [("away", "invalid upgrade response: status code 302\n"), ("hangup", "unexpected EOF\n")] {
@@ -215,7 +215,7 @@ async fn handles_every_response_of_a_misbehaving_server() {
     assert_eq!(get("x").await.status, 200);
 
     drop(extension);
-    // Without this, the change would be noticed after half a minute; a change to the APIService starts a check at once.
+    // Otherwise the change would be noticed after half a minute; a change to the APIService starts a check immediately.
     let merge = [("authorization", "Bearer root"), ("content-type", "application/merge-patch+json")];
     let (path, mut priority) = (format!("{API_SERVICES}/v1.{GROUP}"), 11);
     let mut gone = Value::Null;
@@ -234,7 +234,7 @@ async fn handles_every_response_of_a_misbehaving_server() {
     assert_eq!(refused.header("content-type"), "text/plain; charset=utf-8");
 }
 
-/// Discovery lists the groups of other servers beside our own, as far as these could be fetched.
+/// Discovery lists the groups of other servers together with our own, as far as they could be fetched.
 #[tokio::test(flavor = "multi_thread")]
 async fn merges_discovery_of_all_servers() {
     let huge = Extension::start(|head| match last(head) {
@@ -281,7 +281,7 @@ async fn merges_discovery_of_all_servers() {
     until("its path is gone", async || rig.code("root", "GET", &format!("{THINGS}/x")).await == 404).await;
 }
 
-/// A server is trusted by its bundle and its service's name only.
+/// A server is verified by its CA bundle and the name of its service only.
 #[tokio::test(flavor = "multi_thread")]
 async fn verifies_certificates_by_bundle_and_service_name() {
     let extension = Extension::start(behave).await;
@@ -305,7 +305,7 @@ async fn verifies_certificates_by_bundle_and_service_name() {
     assert!(extension.seen().is_empty());
 }
 
-/// An invalid CA bundle is not reported, because the server cannot fix it, and requests are refused.
+/// An invalid CA bundle is not reported, because the server cannot fix it, and requests fail.
 #[tokio::test(flavor = "multi_thread")]
 async fn refuses_requests_with_an_invalid_bundle() {
     let extension = Extension::start(behave).await;
@@ -341,7 +341,7 @@ async fn exposes_metrics_of_extension_servers() {
     }
 }
 
-/// A server behind another: a built-in group is delegated, with the caller's name and permissions.
+/// A server behind another one: a built-in group is delegated, with the caller's name and permissions.
 #[tokio::test(flavor = "multi_thread")]
 async fn delegates_a_built_in_group_to_another_server() {
     let authority = Authority::make();
@@ -380,8 +380,8 @@ async fn delegates_a_built_in_group_to_another_server() {
     assert!(watched.body.contains("\"ADDED\"") && watched.body.contains("\"there\""), "{}", watched.body);
 }
 
-/// Two servers whose APIServices lead to each other: a request that returns to the first server is refused, and both
-/// serve everything else.
+/// Two servers whose APIServices point to each other: a request that returns to the first server is rejected, and both
+/// continue to serve everything else.
 #[tokio::test(flavor = "multi_thread")]
 async fn refuses_requests_in_a_proxy_loop() {
     let authority = Authority::make();
@@ -409,7 +409,7 @@ async fn refuses_requests_in_a_proxy_loop() {
     let back = json!({"spec": {"service": {"port": one.server.address.port()}}}).to_string();
     let path = format!("{API_SERVICES}/v1.circle.test");
     assert_eq!(other.client().await.send("PATCH", &path, &merge, back).await.unwrap().status, 200);
-    // At first, each considers the other available.
+    // At first, each one considers the other available.
     until("requests go no further", async || {
         let code = one.code("root", "GET", things).await;
         assert!([200, 503, 508].contains(&code), "{code}");

@@ -1,5 +1,4 @@
-//! What a caller can write into a request to become somebody else at the server of an APIService, or to reach another
-//! path or server.
+//! Attempts of a caller to impersonate another user at the server of an APIService, or to reach another path or server.
 
 use binnacle_testkit::https::Handshake;
 use binnacle_testkit::{Extension, Reply, Server, TempDir};
@@ -32,18 +31,18 @@ fn behave(head: &str) -> Reply {
     }
 }
 
-/// Sends bytes on a new connection and returns the first line of the answer.
+/// Sends bytes on a new connection and returns the first line of the response.
 async fn attack(server: &Server, text: &str) -> String {
     let (head, mut stream) = say(server, text).await;
     if !head.starts_with("HTTP/1.1 101 ") {
-        // Anything that was smuggled has been answered or refused then.
+        // By then, anything that was smuggled has been answered or rejected.
         let mut rest = Vec::new();
         let _ = tokio::time::timeout(std::time::Duration::from_millis(300), stream.read_to_end(&mut rest)).await;
     }
     head.lines().next().unwrap_or_default().to_owned()
 }
 
-/// Whatever the caller says, the other server sees one request for the authorized path, by the authenticated caller.
+/// For any input, the other server sees exactly one request, for the authorized path and by the authenticated caller.
 #[tokio::test(flavor = "multi_thread")]
 async fn forwards_one_request_for_the_authorized_path() {
     let extension = Extension::start(behave).await;
@@ -57,7 +56,7 @@ async fn forwards_one_request_for_the_authorized_path() {
     let upgrade = "Connection: Upgrade, X-Remote-User\r\nUpgrade: websocket\r\nX-Remote-User: mallory\r\n\r\n";
     // (method, target, the rest of the request, status, path at the other server)
     for (method, target, rest, status, path) in [
-        // Headers that belong to one connection cannot be this server's own.
+        // Connection-specific headers cannot be this server's own.
         (
             "GET",
             format!("{THINGS}/one"),
@@ -67,7 +66,7 @@ async fn forwards_one_request_for_the_authorized_path() {
         ),
         ("GET", format!("{THINGS}/two"), "Connection: close\r\nConnection: x-remote-user\r\n\r\n", 200, "/two"),
         ("GET", format!("{THINGS}/three"), "X_Remote_User: mallory\r\nX-Remote_Group: mallory\r\n\r\n", 200, "/three"),
-        // The target's host, user and fragment are not the other server's.
+        // The host, user and fragment of the target are not passed to the other server.
         ("GET", format!("https://mallory:mallory@mallory.test{THINGS}/four"), "\r\n", 200, "/four"),
         ("GET", format!("{THINGS}/..%2f..%2ffive"), "\r\n", 200, "/../../five"),
         (
@@ -79,7 +78,7 @@ async fn forwards_one_request_for_the_authorized_path() {
         ),
         ("GET", format!("{THINGS}/seven%3fa%23"), "\r\n", 200, "/seven%3Fa%23"),
         ("CONNECT", "localhost:22".to_owned(), "\r\n", 404, ""),
-        // Where a body ends is told in one way.
+        // The length of a body must be unambiguous.
         ("POST", format!("{THINGS}/eight"), &format!("Content-Length: 3\r\n{chunked}"), 200, "/eight"),
         ("POST", format!("{THINGS}/nine"), &format!("Transfer-Encoding: chunked\r\n{chunked}"), 501, ""),
         ("POST", format!("{THINGS}/ten"), &format!("Transfer-Encoding: xchunked\r\n{chunked}"), 501, ""),
@@ -97,12 +96,12 @@ async fn forwards_one_request_for_the_authorized_path() {
             200,
             "/twelve",
         ),
-        // A server that answers in HTTP/1.0 is asked in HTTP/1.1 again.
+        // After a response with HTTP/1.0 the server still sends HTTP/1.1.
         ("GET", format!("{THINGS}/old"), "\r\n", 200, "/old"),
         ("GET", format!("{THINGS}/old"), "\r\n", 200, "/old"),
         // Upgrades.
         ("GET", format!("{THINGS}/switch"), upgrade, 101, "/switch"),
-        // HTTP inside of the connection would have no identity but the caller's own.
+        // HTTP inside the connection would have no identity except the caller's own.
         (
             "GET",
             format!("{THINGS}/thirteen"),
@@ -141,7 +140,7 @@ async fn forwards_one_request_for_the_authorized_path() {
         }
     }
 
-    // With HTTP/2 the authority is no more than a header, and cannot be another server's either.
+    // With HTTP/2 the authority is only a header, and cannot select another server either.
     let handshake = Handshake::new(rig.server.admin().authority).alpn(&["h2"]);
     let mut client = rig.server.connect(&handshake).await;
     let headers =

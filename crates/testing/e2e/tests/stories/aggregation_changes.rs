@@ -1,4 +1,4 @@
-//! APIServices, their services and bundles that change while requests are on their way.
+//! APIServices, their services and CA bundles that change while requests are in flight.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -24,7 +24,7 @@ fn behave(head: &str) -> Reply {
     }
 }
 
-/// Each request is answered meanwhile, and afterwards as things are then.
+/// Each request gets a response meanwhile, and afterwards according to the new state.
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_every_request_while_apiservices_change() {
     let extension = Extension::start(behave).await;
@@ -68,7 +68,7 @@ async fn answers_every_request_while_apiservices_change() {
             rig.make(SERVICES, service).await;
             condition(&rig, GROUP, "True").await;
             until("it is served again", async || read().await == 200).await;
-            // The certificate is for another name than the service's.
+            // The certificate is for a name other than the service's.
             change(json!({"insecureSkipTLSVerify": false, "caBundle": bundle})).await;
             assert_eq!(condition(&rig, GROUP, "False").await["reason"], "FailedDiscoveryCheck");
             until("requests are refused", async || read().await == 503).await;
@@ -84,7 +84,7 @@ async fn answers_every_request_while_apiservices_change() {
     }
 }
 
-/// Names that no service can have are not looked for.
+/// Names that no service can have are not resolved.
 #[tokio::test(flavor = "multi_thread")]
 async fn ignores_invalid_service_names() {
     let rig = Rig::start(TempDir::new(), &[]);

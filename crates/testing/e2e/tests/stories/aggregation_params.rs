@@ -1,4 +1,4 @@
-//! Parameters of policies that another server has: they are listed, and their changes are followed.
+//! Policy parameters that another server has: they are listed and watched.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ fn limit(most: i64, version: &str) -> Value {
     json!({"kind": "Limit", "apiVersion": "params.test/v1", "metadata": metadata, "most": most})
 }
 
-/// Answers discovery, lists one object, and tells in a watch that it has changed once `raised` is set.
+/// Serves discovery, lists one object, and sends a watch event for its change once `raised` is set.
 fn behave(head: &str, raised: &AtomicBool) -> Reply {
     let path = head.split(' ').nth(1).unwrap_or_default();
     match path.split_once('?') {
@@ -37,7 +37,7 @@ fn behave(head: &str, raised: &AtomicBool) -> Reply {
         }
         Some(("/apis/params.test/v1/limits", _)) => {
             let mut item = limit(3, "4");
-            // Items of lists need not tell their type.
+            // Items of lists may omit their type.
             item.as_object_mut().unwrap().retain(|name, _| name != "kind" && name != "apiVersion");
             Reply::json(&json!({
                 "kind": "LimitList", "apiVersion": "params.test/v1", "metadata": {"resourceVersion": "5"},
@@ -104,7 +104,7 @@ async fn policies_read_parameters_of_extension_servers() {
     until("the change to be seen", async || attempt(4).await.0 == 201).await;
     assert_eq!(attempt(11).await, (422, denied(10)));
 
-    // The other server is asked as this server itself.
+    // Requests to the other server have this server's own identity.
     let lists = extension.seen().into_iter().filter(|head| head.starts_with("GET /apis/params.test/v1/limits?limit="));
     let first = lists.into_iter().next().expect("a list").to_ascii_lowercase();
     assert!(first.contains("x-remote-user: system:apiserver\r\n"), "{first}");

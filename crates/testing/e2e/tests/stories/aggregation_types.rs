@@ -9,7 +9,7 @@ use crate::authorization::{Rig, until};
 const GROUP: &str = "types.test";
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 
-/// Answers discovery, the index of OpenAPI documents, and the document of the group version.
+/// Serves discovery, the index of OpenAPI documents, and the document of the group version.
 fn behave(head: &str) -> Reply {
     let path = head.split(' ').nth(1).unwrap_or_default();
     match path.split('?').next().unwrap_or_default() {

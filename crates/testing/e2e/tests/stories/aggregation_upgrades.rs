@@ -31,13 +31,13 @@ fn behave(head: &str) -> Reply {
             b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\nConnection: Upgrade\r\n\r\nfirst\n".to_vec(),
         ),
         "refuse" => Reply::of(403, "text/plain", "no"),
-        // Text after the upgrade, which the extension server takes for the head of a request.
+        // Bytes after the upgrade that the extension server would parse as the head of a request.
         "said" => Reply::Answer(b"second\n".to_vec()),
         _ => Reply::of(404, "text/plain", "no"),
     }
 }
 
-/// Sends bytes on a new connection and reads the head of the answer.
+/// Sends bytes on a new connection and reads the head of the response.
 pub(crate) async fn say(server: &Server, text: &str) -> (String, Stream) {
     let tcp = TcpStream::connect(server.address).await.unwrap();
     let name = rustls_pki_types::ServerName::try_from("localhost").unwrap();
@@ -84,7 +84,7 @@ async fn proxies_upgraded_connections_both_ways() {
         assert!(!head.contains("authorization") && !head.contains("somebody") && !head.contains("others"), "{head}");
         assert!(!head.contains("host: elsewhere.test"), "{head}");
     }
-    // This server refuses users without permission before the request reaches the other server.
+    // This server rejects users without permission before the request reaches the other server.
     let before = extension.seen().len();
     let request = format!(
         "GET {THINGS}/websocket HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer alice\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
@@ -94,7 +94,7 @@ async fn proxies_upgraded_connections_both_ways() {
     assert_eq!(extension.seen().len(), before);
 }
 
-/// A refused upgrade leaves no tunnel: later bytes of the client are for this server (CVE-2018-1002105).
+/// A rejected upgrade leaves no tunnel: later bytes of the client are for this server (CVE-2018-1002105).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_upgrade_leaves_no_tunnel() {
     let (extension, rig) = start().await;
@@ -116,7 +116,7 @@ async fn a_refused_upgrade_leaves_no_tunnel() {
 }
 
 /// The client certificate for other servers is replaced under load: no request fails, and new connections use the new
-/// one.
+/// certificate.
 #[tokio::test(flavor = "multi_thread")]
 async fn rotates_the_client_certificate_under_load() {
     let (before, after) = (Authority::make(), Authority::make());
@@ -155,7 +155,7 @@ async fn rotates_the_client_certificate_under_load() {
         }
         assert_eq!(get().await, 200, "{turn}");
     }
-    // The old authority is removed: new connections need the new certificate.
+    // The old CA is removed: new connections need the new certificate.
     std::fs::write(&authorities, read(&after.ca())).unwrap();
     inner.restart();
     until("jobs are read there again", async || get().await == 200).await;

@@ -1,5 +1,5 @@
-//! Addresses and ports of services, allocated by two servers on one etcd to many clients that ask for the same ones:
-//! none is allocated twice, and in the end none is leaked.
+//! Addresses and ports of services, which two servers on one etcd allocate to many clients that request the same ones:
+//! none is allocated twice, and none is leaked in the end.
 //!
 //! `BINNACLE_SERVICES=5000` sets the number of services that are created and deleted.
 
@@ -17,15 +17,15 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 const CLIENTS: usize = 8;
-/// The number of services that a client has at once.
+/// The number of services that a client has at the same time.
 const WINDOW: usize = 40;
 const FIRST_PORT: i32 = 30_000;
 const LAST_PORT: i32 = 31_999;
-/// 1,022 addresses of one family and 1,023 of the other, which are reused again and again.
+/// 1,022 addresses of one family and 1,023 of the other, which are reused repeatedly.
 const RANGES: &str = "--service-cluster-ip-range=10.8.0.0/22,fd00:8::/118";
 const NAMESPACE: &str = "many";
 
-/// The owners of addresses and ports, from the answers to the clients.
+/// The owners of addresses and ports, according to the responses.
 #[derive(Default)]
 struct Ledger {
     held: Mutex<BTreeMap<String, String>>,
@@ -89,7 +89,7 @@ async fn allocates_nothing_twice_and_loses_nothing() {
     println!("{total} services in {took:?}, {refused} were refused what another had");
 }
 
-/// Creates services and deletes the oldest. Returns the number of refusals because of a used address or port.
+/// Creates services and deletes the oldest. Returns the number of rejections because an address or port is in use.
 async fn come_and_go(client: Client, n: usize, count: usize, ledger: &Ledger) -> usize {
     let services: Api<Service> = Api::namespaced(client, NAMESPACE);
     let mut there = VecDeque::new();
@@ -113,7 +113,7 @@ async fn come_and_go(client: Client, n: usize, count: usize, ledger: &Ledger) ->
         }
         if there.len() > WINDOW {
             let oldest = there.pop_front().unwrap();
-            // Others may get its address and ports before the answer arrives.
+            // Others may get its address and ports before the response arrives.
             ledger.strike(&oldest);
             services.delete(&oldest.name_any(), &DeleteParams::default()).await.unwrap();
         }
@@ -144,7 +144,7 @@ async fn change(services: &Api<Service>, old: Service, ledger: &Ledger) -> Servi
     new
 }
 
-/// Returns a service of one of many kinds. A few ask for the same addresses or ports as others at the same time.
+/// Returns a service of one of many kinds. A few request the same addresses or ports as others at the same time.
 fn service(name: &str, n: usize, turn: usize) -> serde_json::Value {
     let dns = json!([
         {"name": "tcp", "port": 53}, {"name": "udp", "port": 53, "protocol": "UDP"}, {"name": "http", "port": 80}

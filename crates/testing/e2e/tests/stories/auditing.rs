@@ -1,4 +1,4 @@
-//! Events of the audit log, and the handling of requests when it cannot be written.
+//! Events of the audit log, and the handling of requests if it cannot be written.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -116,7 +116,7 @@ async fn full_disk_fails_requests_only_in_strict_mode() {
     }
 }
 
-/// A webhook that fails for a while costs no event: what the queue has no room for waits on disk, over a restart as well.
+/// A webhook outage loses no event: events that do not fit the queue are spooled to disk, even across a restart.
 #[tokio::test(flavor = "multi_thread")]
 async fn queues_events_on_disk_for_the_webhook() {
     let (open, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(BTreeSet::new())));

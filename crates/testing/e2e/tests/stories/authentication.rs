@@ -52,7 +52,7 @@ fn trusted(server: &Server) -> String {
     std::fs::read_to_string(words.nth(1).unwrap()).unwrap()
 }
 
-/// Returns the code, and the name and groups of a SelfSubjectReview with these headers.
+/// Returns the status code, and the name and groups of a SelfSubjectReview with these headers.
 async fn who(client: &mut Client, headers: &[(&str, &str)]) -> (u16, String) {
     let body = r#"{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1"}"#;
     let headers = [headers, &[("content-type", "application/json")]].concat();
@@ -113,7 +113,7 @@ async fn accepts_user_headers_only_from_front_proxies() {
     ] {
         let mut client = server.connect(&with[0]).await;
         let (code, user) = who(&mut client, headers).await;
-        // The proxy's own certificate is no identity: without a user header the request is anonymous, and forbidden.
+        // The proxy's own certificate is no identity: without a user header the request is anonymous and forbidden.
         let want_code = if want.0 == 401 { 403 } else { want.0 };
         assert!(
             (code, user.as_str()) == want || (code, user.as_str()) == (want_code, " "),
@@ -186,7 +186,7 @@ async fn authenticates_bootstrap_tokens() {
     wait_until("the token to be gone", async || (bearer(&server, good).await.0 == 401).then_some(())).await;
 }
 
-/// Starts a token webhook whose answer depends on the token.
+/// Starts a token webhook whose response depends on the token.
 async fn reviewer(calls: Arc<AtomicU32>) -> Hook {
     Hook::start(move |request: Request<Vec<u8>>| {
         let calls = calls.clone();
@@ -236,7 +236,7 @@ async fn handles_every_response_of_a_token_webhook() {
     for (token, want) in [("good", hooked.clone()), ("slow", hooked.clone()), ("good", hooked.clone())] {
         assert_eq!(bearer(&server, token).await, want, "{token}");
     }
-    // A cached answer is not requested again.
+    // A cached response is not requested again.
     assert_eq!(calls.load(Ordering::SeqCst), 2);
     // The audit log has the latency of authentication.
     let told = wait_until("the slow request to be told of", async || {
@@ -255,13 +255,13 @@ async fn handles_every_response_of_a_token_webhook() {
         let (code, _) = bearer(&server, token).await;
         assert_eq!(code, 401, "{token}");
     }
-    // A request that waits for a hanging webhook delays no other.
+    // A request that waits for a hanging webhook does not delay others.
     let mut waiting = server.connect(&Handshake::new(server.admin().authority)).await;
     let held = tokio::spawn(async move { who(&mut waiting, &[("authorization", "Bearer held")]).await });
     assert_eq!(bearer(&server, "good").await, hooked);
     assert_eq!(server.client().await.get("/api/v1/nodes").await.unwrap().status, 200);
     held.abort();
-    // With the webhook down, cached users are authenticated, and others are not.
+    // With the webhook down, cached users are authenticated and others are not.
     drop(hook);
     assert_eq!(bearer(&server, "good").await, hooked);
     assert_eq!(bearer(&server, "new").await.0, 401);
@@ -274,7 +274,7 @@ pub(crate) fn key() -> PrivateKey {
     private_from_pem(KeyPair::generate().unwrap().serialize_pem().as_bytes()).unwrap()
 }
 
-/// An OpenID provider with one key at a time.
+/// An OpenID provider that has one key at a time.
 pub(crate) struct Provider {
     pub(crate) hook: Hook,
     keys: Arc<Mutex<Value>>,
@@ -316,7 +316,7 @@ impl Provider {
     }
 }
 
-/// Returns a token with another header and signature than its claims require.
+/// Returns a token whose header and signature differ from what its claims require.
 fn forged(header: &Value, claims: &Value, signature: &[u8]) -> String {
     let part = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
     format!("{}.{}.{}", part(header), part(claims), BASE64_URL_SAFE_NO_PAD.encode(signature))
@@ -348,7 +348,7 @@ async fn authenticates_id_tokens_of_configured_issuers() {
     let claims = first.claims(json!({}));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let signed = |changes: Value| first_key.sign(&first.claims(changes)).unwrap();
-    // Signed by HMAC with the public key as the secret, which everybody knows, in these forms.
+    // Signed by HMAC with the public key, which everybody has, as the secret, in several encodings.
     let public = first_key.public();
     let pem = KeyPair::from_pem(&first_key_pem).unwrap().public_key_pem();
     let hmac = |secret: &[u8]| {
@@ -358,7 +358,7 @@ async fn authenticates_id_tokens_of_configured_issuers() {
         let signed = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), message.as_bytes());
         forged(&header, &claims, signed.as_ref())
     };
-    // Within the limit of all headers, and larger than tokens need to be.
+    // Within the limit on all headers, and larger than tokens need to be.
     let oversized = format!("{good}{}", "A".repeat(300_000));
     for (what, token) in [
         ("another audience", signed(json!({"aud": "vault"}))),
@@ -393,7 +393,8 @@ async fn authenticates_id_tokens_of_configured_issuers() {
         assert_eq!(answer.unwrap().status, code, "{alpn}");
     }
 
-    // The provider changes its key: new tokens are valid at once, old ones become invalid when they leave the cache.
+    // The provider changes its key: new tokens are valid immediately, old ones become invalid when they leave the
+    // cache.
     *first.keys.lock() = json!({"keys": [next_key.public().to_jwk()]});
     let next = next_key.sign(&first.claims(json!({"jti": "next"}))).unwrap();
     wait_until("the new key to count", async || (bearer(&server, &next).await.0 == 201).then_some(())).await;
@@ -406,7 +407,7 @@ async fn authenticates_id_tokens_of_configured_issuers() {
         assert_eq!(client.get(path).await.unwrap().status, code, "{path}");
     }
 
-    // The file names only one of them now.
+    // The file now exempts only one of them.
     let text = format!(
         "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n\
          anonymous: {{enabled: true, conditions: [{{path: /livez}}]}}\njwt:\n{}",
@@ -437,7 +438,7 @@ async fn authenticates_id_tokens_of_configured_issuers() {
     assert!(metrics.contains(id), "{id}");
 }
 
-/// Extension API servers trust this server's client CAs, also after a change.
+/// Extension API servers trust this server's client CAs, also after they change.
 #[tokio::test(flavor = "multi_thread")]
 async fn publishes_changed_client_authorities() {
     let (first, second) = (Authority::new(), Authority::new());
@@ -465,7 +466,7 @@ async fn publishes_changed_client_authorities() {
     // Clients may still use the previous one.
     let both = format!("{}\n{}", first.pem.trim(), second.pem.trim());
     wait_until("others to be told", async || (told().await.trim() == both).then_some(())).await;
-    // Who wants to be rid of the previous one deletes the map. It comes back at once, with what is trusted now.
+    // To revoke the previous CA, an administrator deletes the map. It is recreated immediately with the current CAs.
     let mut client = server.connect(&Handshake::new(&*trusted)).await;
     let map = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
     let deleted = client.send("DELETE", map, &[("authorization", "Bearer root")], "").await.unwrap();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const TOKENS: &str = "root,root,0,system:masters\nalice,alice,1,team\nbob,bob,2\n\
                       node,system:node:n1,3,system:nodes\nother,system:node:n2,4,system:nodes\n";
 
-/// A server with some tokens, started with further arguments.
+/// Starts a server with some tokens and additional arguments.
 pub(crate) struct Rig {
     pub(crate) server: Server,
     _files: TempDir,
@@ -231,7 +231,7 @@ async fn nodes_read_only_objects_of_their_pods() {
     let pod =
         json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n1", "containers": containers, "volumes": volume}});
     let secret = |name: &str| format!("/api/v1/namespaces/team/secrets/{name}");
-    // The first request of a node is decided from the present objects, later ones also from events.
+    // The first request of a node is decided from the existing objects, later ones also from events.
     assert_eq!(rig.code("node", "GET", &secret("mine")).await, 403);
     rig.make("/api/v1/namespaces/team/pods", pod).await;
     until("the pod counts", async || rig.code("node", "GET", &secret("mine")).await == 200).await;
@@ -309,7 +309,7 @@ async fn reloads_the_authorization_configuration() {
     assert_eq!(rig.code("bob", "GET", "/version").await, 200);
     assert_eq!(rig.code("node", "GET", "/api/v1/nodes/n1").await, 404);
     assert_eq!(asked.load(Ordering::Relaxed), before);
-    // Without RBAC the file is rejected, and the previous configuration stays in force.
+    // Without RBAC the file is invalid, and the previous configuration stays in force.
     write(broken);
     let metrics = async || rig.send("root", "GET", "/metrics", &Value::Null).await.body;
     let counted = async |status: &str| {

@@ -1,1 +1,1 @@
-//! Hostile and malformed requests.
+//! Malicious and malformed requests.

@@ -1,5 +1,5 @@
-//! Custom resources whose defaults, schemas and conversions ask for more work than a server can do: the client gets an
-//! answer, the server stays up and small, and the objects can be deleted.
+//! Custom resources whose defaults, schemas and conversions need more work than a server allows: the client gets a
+//! response, the server stays available and small, and the objects can be deleted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,10 +15,10 @@ use crate::list_forms::memory;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const JSON: (&str, &str) = ("content-type", "application/json");
-/// The memory by which the server may grow, in KiB.
+/// The maximum growth of the server's memory, in KiB.
 const GROWTH: usize = 200 << 10;
 
-/// Fails unless the server answers others, and is about as small as before.
+/// Fails unless the server responds to others and is about as small as before.
 async fn assert_well(server: &Server, before: usize, when: &str) {
     let (code, _) = send(server, "GET", "/api/v1/namespaces/default", &Value::Null).await;
     assert_eq!(code, 200, "{when}");
@@ -56,7 +56,7 @@ async fn define(server: &Server, definition: &Value) {
     .await;
 }
 
-/// Returns the schema of objects whose items have a member `d`, perhaps with a default of this number of members.
+/// Returns the schema of objects whose items have a member `d`, optionally with a default of this number of members.
 fn wide(members: Option<usize>) -> Value {
     let mut d = json!({"type": "object", "additionalProperties": {"type": "integer"}});
     if let Some(members) = members {
@@ -68,7 +68,7 @@ fn wide(members: Option<usize>) -> Value {
     json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"l": list}}}})
 }
 
-/// Returns the text of an object with this number of empty items.
+/// Returns an object with this number of empty items.
 fn thing(group: &str, name: &str, items: usize) -> String {
     let items = vec!["{}"; items].join(",");
     format!(r#"{{"apiVersion":"{group}/v1","kind":"Thing","metadata":{{"name":"{name}"}},"spec":{{"l":[{items}]}}}}"#)
@@ -93,7 +93,7 @@ async fn limits_the_size_of_defaults() {
     }
 }
 
-/// Objects that were valid when they were stored are unreadable under a later schema, and nothing else is.
+/// Objects that were valid when stored are unreadable under a later schema; no other objects are affected.
 #[tokio::test(flavor = "multi_thread")]
 async fn later_defaults_make_objects_unreadable() {
     const GROUP: &str = "later.example.com";
@@ -106,7 +106,7 @@ async fn later_defaults_make_objects_unreadable() {
     }
     let finalizers = json!({"metadata": {"finalizers": ["example.com/held"]}});
     assert_eq!(send(&server, "PATCH", &format!("{things}/held"), &finalizers).await.0, 200);
-    // One with items for a megabyte of defaults is readable.
+    // An object whose items have a megabyte of defaults is readable.
     for (name, items) in [("small", 3), ("large", 300)] {
         assert_eq!(send_text(&server, "POST", &things, thing(GROUP, name, items)).await.0, 201);
     }
@@ -137,7 +137,7 @@ async fn later_defaults_make_objects_unreadable() {
         let (code, status) = send(&server, "DELETE", &format!("{things}/{name}"), &Value::Null).await;
         assert_eq!(code, 200, "{status}");
     }
-    // The last one goes with its finalizer, for which the schema has to become harmless again.
+    // The last one is deleted with its finalizer, which requires a harmless schema first.
     let (code, status) = send(&server, "DELETE", &format!("{things}/held"), &Value::Null).await;
     assert_eq!(code, 200, "{status}");
     let older = definition(GROUP, &[&wide(None)]);
@@ -156,7 +156,7 @@ async fn later_defaults_make_objects_unreadable() {
     assert_eq!(left["items"].as_array().unwrap().len(), 2);
 }
 
-/// The definition of unreadable objects can be deleted with them.
+/// The definition of unreadable objects can be deleted together with them.
 #[tokio::test(flavor = "multi_thread")]
 async fn deletes_definitions_of_unreadable_objects() {
     const GROUP: &str = "gone.example.com";
@@ -182,7 +182,7 @@ async fn deletes_definitions_of_unreadable_objects() {
 async fn limits_the_work_of_schema_alternatives() {
     const GROUP: &str = "choices.example.com";
     let server = Server::ephemeral();
-    // The last one matches, so that no error ends the walk.
+    // Only the last one matches, so that no error ends the walk early.
     let mut choices: Vec<Value> = (0..4000).map(|n| json!({"required": [format!("x{n}")]})).collect();
     choices.push(json!({}));
     let items = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "anyOf": choices});
@@ -202,7 +202,7 @@ async fn limits_the_work_of_schema_alternatives() {
     assert_well(&server, before, "after").await;
 }
 
-/// A webhook whose answers become large once it is told.
+/// A webhook whose responses become large once the flag is set.
 async fn growing() -> (Hook, Arc<AtomicBool>) {
     let large = Arc::new(AtomicBool::new(false));
     let now = large.clone();
@@ -216,7 +216,7 @@ async fn growing() -> (Hook, Arc<AtomicBool>) {
         }
         let response = json!({"uid": request["uid"], "result": {"status": "Success"}, "convertedObjects": objects});
         let review = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": response});
-        // Almost as much as an answer may have, for the first object.
+        // Almost the maximum size of a response, for the first object.
         let items = if now.load(Ordering::Relaxed) { vec!["{}"; 2_700_000].join(",") } else { String::new() };
         let text = review.to_string().replacen("\"LIST\"", &format!("[{items}]"), 1).replace("\"LIST\"", "[]");
         async move { Response::new(text.into_bytes()) }
@@ -228,7 +228,7 @@ async fn growing() -> (Hook, Arc<AtomicBool>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_the_size_of_conversions() {
     const GROUP: &str = "convert.example.com";
-    // Enough to grow too much if each were kept; an unoptimized server takes a second for each of them.
+    // Enough to grow too much if each one were kept; a debug build takes a second for each.
     const OBJECTS: usize = 10;
     let server = Server::ephemeral();
     let (hook, large) = growing().await;
@@ -247,18 +247,18 @@ async fn limits_the_size_of_conversions() {
     }
     let (_, status) = wait_until("the objects to be converted", async || {
         let got = send(&server, "GET", &format!("{}/t0", place(GROUP, "v2")), &Value::Null).await;
-        // The cache: until then, it does not have the latest revision.
+        // The cache: until then it does not have the latest revision.
         (![404, 429, 504].contains(&got.0)).then_some(got)
     })
     .await;
     let message = status["message"].as_str().unwrap_or_default();
     assert!(status["kind"] == "Status" && message.contains("more than"), "{status}");
     assert_well(&server, before, "converted").await;
-    // The stored version is unharmed.
+    // The stored version is unaffected.
     let (code, list) = send(&server, "GET", &place(GROUP, "v1"), &Value::Null).await;
     assert_eq!((code, list["items"].as_array().map(Vec::len)), (200, Some(OBJECTS)));
     for n in 0..OBJECTS {
-        // Deletion works in both versions.
+        // Objects can be deleted in both versions.
         let version = if n % 2 == 0 { "v1" } else { "v2" };
         let (code, status) = send(&server, "DELETE", &format!("{}/t{n}", place(GROUP, version)), &Value::Null).await;
         assert_eq!(code, 200, "{version}: {status}");
@@ -266,8 +266,8 @@ async fn limits_the_size_of_conversions() {
     assert_well(&server, before, "deleted").await;
 }
 
-/// An object that is accepted can be read, listed and written again: its managed fields are nested as deeply, and stand
-/// within it.
+/// An accepted object can be read, listed and written again. Its managed fields are nested as deeply as the object, and
+/// are part of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn accepted_deep_objects_stay_readable() {
     const GROUP: &str = "deep.example.com";
@@ -280,7 +280,7 @@ async fn accepted_deep_objects_stay_readable() {
     for depth in 240..=256 {
         let spec = format!("{}1{}", r#"{"a":"#.repeat(depth - 1), "}".repeat(depth - 1));
         let thing = format!(r#"{{"apiVersion":"{GROUP}/v1","kind":"Thing","metadata":{{"name":"a"}},"spec":{spec}}}"#);
-        // The parser of the tests ends at half of this depth.
+        // The JSON parser of the tests supports half of this depth.
         let made = client.send("POST", &place(GROUP, "v1"), &[JSON], thing).await.unwrap();
         if made.status == 201 {
             accepted = depth;

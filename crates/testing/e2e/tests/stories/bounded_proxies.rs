@@ -1,4 +1,4 @@
-//! Pods whose answers have no end: their users wait for them, and nobody else does.
+//! Pods with endless responses: only their own users wait for them.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use tokio_rustls::TlsConnector;
 
 use crate::proxies::{CORE, make, pod, send};
 
-/// The requests to each answer at a time.
+/// The number of concurrent requests for each response.
 const ATTACKERS: usize = 4;
-/// The requests of somebody else meanwhile.
+/// The number of requests of other clients meanwhile.
 const OTHERS: usize = 300;
 
 #[test]
@@ -37,19 +37,19 @@ async fn story() {
     assert_eq!(answer.status, 503, "{}", answer.body);
     assert!(answer.body.contains("net/http: server response headers exceeded"), "{}", answer.body);
     for path in ["digits", "spaces"] {
-        // The head of the answer was sent before.
+        // The head of the response was already sent.
         let mut client = server.client().await;
         let error = client.send("GET", &format!("{proxy}/{path}"), &[], "").await.err();
         assert!(error.is_some(), "{path}");
     }
 
-    // What the others notice: nothing.
+    // The others are not affected.
     let mut attackers = tokio::task::JoinSet::new();
     for path in Hostile::PATHS {
         for _ in 0..ATTACKERS {
             let (mut client, url) = (server.client().await, format!("{proxy}/{path}"));
             attackers.spawn(async move {
-                // A page is received for as long as this lasts.
+                // A page is received for the whole duration.
                 while client.send("GET", &url, &[], "").await.is_ok() {}
             });
         }
@@ -65,10 +65,10 @@ async fn story() {
     assert!(!log.contains("a worker was kept from other requests"), "{log}");
 }
 
-/// The size of a chunk of a request's body has no end either.
+/// Chunk extensions of a request body may be endless, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_endless_chunk_sizes_of_requests() {
-    // After its answer, the server takes what comes for a moment, so that the client can read it.
+    // After its response, the server drains the connection for a moment, so that the client can read the response.
     const MOST: usize = 1 << 30;
     let server = Server::ephemeral();
     let tcp = TcpStream::connect(server.address).await.unwrap();
@@ -84,7 +84,7 @@ async fn limits_endless_chunk_sizes_of_requests() {
         sent += zeros.len();
     }
     assert!(sent < MOST, "the connection is still open");
-    // A body in chunks of one byte is read as before.
+    // A body in chunks of one byte is read normally.
     let body = json!({"metadata": {"name": "c"}, "data": {"k": "x".repeat(10_000)}}).to_string();
     let tcp = TcpStream::connect(server.address).await.unwrap();
     let name = rustls_pki_types::ServerName::try_from("localhost").unwrap();

@@ -1,7 +1,7 @@
-//! Small requests that ask for much work: their sender gets a Status, and nobody else notices.
+//! Small requests that cause much work: the sender gets a Status, and no other client is affected.
 //!
-//! Servers of tests measure the polls of their tasks: a test whose server kept a worker from other requests fails when
-//! it ends the server.
+//! Test servers measure the polls of their tasks: a test fails when it stops its server if a poll blocked a worker for
+//! too long.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::authorization::{RBAC, Rig, binding, role, until};
 
 const MAPS: &str = "/api/v1/namespaces/team/configmaps";
-/// The memory by which the server may grow, in KiB.
+/// The maximum growth of the server's memory, in KiB.
 const GROWTH: usize = 200 << 10;
 
 /// A request of the attacker.
@@ -20,7 +20,7 @@ struct Attack {
     path: String,
     kind: &'static str,
     body: String,
-    /// The status code of its answer.
+    /// The expected status code.
     code: u16,
 }
 
@@ -47,7 +47,8 @@ fn memory(rig: &Rig) -> usize {
     line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
-/// Sends the attack on several connections at once, while others read. Fails unless every answer is as expected.
+/// Sends the attack on several connections at the same time while others read. Fails unless every response is as
+/// expected.
 async fn attack(rig: &Rig, attack: Attack, connections: usize) {
     let before = memory(rig);
     let (ended, reads) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -85,7 +86,7 @@ async fn expands_yaml_aliases_in_turns() {
         "kind: SelfSubjectAccessReview\napiVersion: authorization.k8s.io/v1\nspec:\n  resourceAttributes: {verb: get, resource: pods}\n\
          x:\n",
     );
-    // Go takes up to 99 expanded nodes for each that is written.
+    // kube-apiserver allows up to 99 expanded nodes for each node in the document.
     for (level, (element, count)) in [("a", 8000), ("*l0", 40)].into_iter().enumerate() {
         body.push_str(&format!("  l{level}: &l{level} [{}]\n", vec![element; count].join(",")));
     }
@@ -143,7 +144,7 @@ async fn stops_cel_patterns_at_the_budget() {
     assert_eq!(rig.code("root", "GET", "/api/v1/namespaces/default").await, 200);
 }
 
-/// The limit is named, and counted.
+/// The exceeded limit is named in the response and counted in a metric.
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_an_exceeded_budget() {
     let rig = rig().await;

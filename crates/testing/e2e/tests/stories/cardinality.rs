@@ -1,11 +1,11 @@
-//! Clients cannot make the metrics grow: names that they make up are no labels.
+//! Clients cannot make the metrics grow: names that they invent do not become label values.
 
 use binnacle_testkit::https::{Client, Handshake};
 use binnacle_testkit::{Server, wait_until};
 
-/// The requests of each of the two rounds.
+/// The number of requests of each of the two rounds.
 const REQUESTS: u64 = 5_000;
-/// The lines that a round may add after the first one: combinations of known labels that it has not had.
+/// The number of lines that a round may add after the first: combinations of known label values that did not occur yet.
 const SPARE: usize = 1_500;
 
 /// A small generator of numbers, the same for each run.
@@ -74,7 +74,7 @@ async fn attack(server: &Server, handshake: &Handshake, seed: u64, requests: u64
             Some(connection) => connection,
             None => server.connect(handshake).await,
         };
-        // The server closes connections that misbehave.
+        // The server closes connections that violate the protocol.
         if connection.send(&method, &path, &headers, "{}").await.is_ok() {
             client = Some(connection);
         }

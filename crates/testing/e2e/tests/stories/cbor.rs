@@ -165,7 +165,7 @@ async fn stores_custom_resources_as_cbor() {
         assert_eq!(again, stored, "members have one order");
         made.tree()
     };
-    // A server without the gate reads the object, and writes JSON in its place.
+    // A server without the gate reads the object, and replaces it with JSON.
     let server = Server::durable_with(&[&etcd.servers()]);
     let client = &mut server.client().await;
     let json = ["application/json", "application/json"];
@@ -198,7 +198,7 @@ async fn stores_custom_resources_as_cbor() {
     assert!(etcd.value(key).starts_with(b"{"));
 }
 
-/// Floating point numbers stay what they are where JSON has no other text for them than that of an integer.
+/// Floating point numbers keep their type where JSON has the same text for them as for an integer.
 #[tokio::test(flavor = "multi_thread")]
 async fn preserves_whole_floats() {
     let server = Server::start(&["--ephemeral", ON]);
@@ -228,7 +228,7 @@ async fn preserves_whole_floats() {
     assert_eq!(text(&patched), format!("{:?}", Some(value!([1i64, 2i64, (Value::Float(2.5)), 0i64]))));
     assert_eq!(format!("{:?}", patched.get("cut")), format!("{:?}", Some(value!([1i64, (Value::Float(1.0))]))));
 
-    // In a free-form part of a built-in kind, Go keeps the text of JSON.
+    // In a free-form part of a built-in kind, kube-apiserver keeps the text of JSON.
     let revisions = "/apis/apps/v1/namespaces/default/controllerrevisions";
     let revision = value!({"metadata": {"name": "a"}, "revision": 1i64, "data": {"area": (area())}});
     let made = ask(client, "POST", revisions, both, document(&revision)).await;
@@ -252,7 +252,7 @@ async fn serves_component_pages_as_cbor() {
         for (accept, told) in [
             (CBOR, CBOR),
             ("application/json", "application/json"),
-            // The pages have no form in protobuf, and so the failure has none.
+            // The pages have no protobuf form, and so the failure has none.
             ("application/vnd.kubernetes.protobuf", "application/json"),
         ] {
             let refused = ask(client, "GET", path, ["", accept], Vec::new()).await;

@@ -1,8 +1,8 @@
 //! A cluster at work: the calls of the controller manager, the scheduler and many kubelets, concurrently and through
-//! one or two servers, which are killed meanwhile. In the end the cluster has the desired state, to the last pod.
+//! one or two servers, which are killed meanwhile. In the end the cluster has reached the desired state.
 //!
-//! `docs/testing.md` describes it. `BINNACLE_CLUSTER=full` runs it with 50 nodes and 1,000 pods, which takes
-//! minutes without a release build.
+//! `docs/cluster-story.md` describes the test. `BINNACLE_CLUSTER=full` runs it with 50 nodes and 1,000 pods, which
+//! takes minutes with a debug build.
 
 mod collector;
 mod crew;
@@ -34,7 +34,7 @@ use crew::{Tally, TaskSet};
 use deployments::{replicas, replicas_of};
 use informers::Informers;
 
-/// The longest time for the cluster to reach one of the desired states.
+/// The maximum time for the cluster to reach a desired state.
 const TIMEOUT: Duration = Duration::from_secs(300);
 const NAMESPACES: [&str; 2] = ["blue", "green"];
 
@@ -155,7 +155,7 @@ impl Cluster {
         Self { size, servers, etcd, clients, crew, tally, bound, began }
     }
 
-    /// Kills and restarts every server, and etcd too.
+    /// Kills and restarts every server, and etcd as well.
     async fn die(&mut self) {
         let pause = Duration::from_millis(300);
         for server in &mut self.servers {
@@ -168,7 +168,7 @@ impl Cluster {
         }
     }
 
-    /// Polls until the answer is true; fails if a controller failed.
+    /// Polls until the result is true; fails if a controller failed.
     async fn until(&mut self, what: &str, mut done: impl AsyncFnMut(&Client) -> Result<bool, kube::Error>) {
         let began = Instant::now();
         loop {
@@ -230,7 +230,7 @@ impl Cluster {
             assert_eq!(owned.remove(uid.as_str()).unwrap_or(0), replicas(set), "{}", set.name_any());
         }
         assert!(owned.is_empty(), "pods of no replica set: {owned:?}");
-        // The lists by index that kubelets read agree with the full list.
+        // The indexed lists that kubelets read agree with the full list.
         for node in &nodes {
             let here = ListParams::default().fields(&format!("spec.nodeName={node}"));
             let here = Api::<Pod>::all(client.clone()).list(&here).await.unwrap().items;
@@ -274,7 +274,7 @@ impl Cluster {
         .await;
     }
 
-    /// Checks that every node has a lease that is renewed.
+    /// Checks that every node has a lease that is being renewed.
     async fn leases(&mut self, nodes: &BTreeSet<String>) {
         let read = async |client: &Client| {
             let leases =
@@ -405,7 +405,7 @@ async fn meddle(client: Client, namespace: &str, tally: Arc<Tally>) {
     }
 }
 
-/// Retries until a server answers, as a person does.
+/// Retries until a server responds, as a person would.
 async fn insist<T>(mut ask: impl AsyncFnMut() -> Result<T, kube::Error>) -> T {
     let began = Instant::now();
     loop {

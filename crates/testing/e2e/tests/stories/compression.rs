@@ -1,4 +1,5 @@
-//! Large answers are compressed for clients that accept gzip: the same bytes as for others, and never for streams.
+//! Large responses are compressed for clients that accept gzip; the content is the same, and streams are never
+//! compressed.
 
 use std::io::Read;
 use std::time::Duration;
@@ -91,7 +92,7 @@ async fn compresses_large_lists_and_objects() {
             for encodings in ["gzip", "deflate, gzip", "gzip;q=1.0", "identity"] {
                 let wanted = [("accept", accept), ("accept-encoding", encodings)];
                 let (headers, body) = get(&mut client, path, &wanted).await;
-                // As in kube-apiserver, which looks for the plain word.
+                // Like kube-apiserver, which searches for the bare token.
                 let packed = large && encodings.ends_with("gzip");
                 let what = format!("{alpn} {path} {accept} {encodings}");
                 assert_eq!(values(&headers, "content-encoding"), if packed { "gzip" } else { "" }, "{what}");
@@ -105,7 +106,7 @@ async fn compresses_large_lists_and_objects() {
                 assert!(body == plain || varies && body.len().abs_diff(plain.len()) < 200, "{what}");
             }
         }
-        // Answers to writes are objects as well.
+        // Responses to writes are objects as well.
         let change = r#"{"metadata":{"labels":{"a":"b"}}}"#;
         let headers = [("content-type", "application/merge-patch+json"), ("accept-encoding", "gzip")];
         let (parts, body) = client.open("PATCH", &one, &headers, change).await.unwrap().into_parts();
@@ -185,7 +186,7 @@ async fn kubectl_reads_compressed_lists() {
     let list = kubectl.json(&["get", "configmaps", "-l", "!none"]);
     assert_eq!(list["items"].as_array().unwrap().len(), 20);
     assert_eq!(list["items"][3]["data"]["text"].as_str().unwrap(), text(16_000));
-    // Go's client removes the encoding itself; the `Vary` header remains visible.
+    // Go's client removes the encoding; the `Vary` header remains visible.
     let told = kubectl.run(&["get", "--raw", MAPS, "-v=8"]);
     assert!(told.success && told.err.contains("Accept-Encoding"), "{}", told.err.lines().take(40).collect::<String>());
     let told = kubectl.run(&["get", "--raw", &format!("{MAPS}/map-1"), "-v=8"]);

@@ -15,7 +15,7 @@ async fn reloads_a_changed_file() {
     let temp = TempDir::new();
     let path = temp.join("flags.yaml");
     let write = |text: &str| {
-        // As editors do: readers see one file or the other.
+        // Editors do the same: readers see either the old or the new file.
         let new = temp.join("new.yaml");
         std::fs::write(&new, text).unwrap();
         std::fs::rename(&new, &path).unwrap();
@@ -40,7 +40,7 @@ async fn reloads_a_changed_file() {
     .await;
     let range = json!({"running": "10.3.0.0/24", "file": "10.4.0.0/24"});
     assert_eq!(second["pending"], json!({"service-cluster-ip-range": range}));
-    // Requests are in the log from level 3.
+    // Requests are logged from level 3 on.
     let marked = "/api/v1/namespaces/marked-by-the-story";
     wait_until("the log is more verbose", async || {
         client.get(marked).await.unwrap();

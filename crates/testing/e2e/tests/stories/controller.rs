@@ -1,4 +1,4 @@
-//! A controller in the style of operators: a child for each parent, the parent's status, a finalizer for cleaning up.
+//! A controller in the style of operators: a child for each parent, the parent's status, and a finalizer for cleanup.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

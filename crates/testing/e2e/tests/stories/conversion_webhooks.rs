@@ -1,4 +1,4 @@
-//! Conversion webhooks of custom resources as in real clusters: invalid answers, unavailability, and objects that
+//! Conversion webhooks of custom resources as in real clusters: invalid responses, unavailability, and objects that
 //! cannot be converted.
 
 use std::pin::pin;
@@ -16,16 +16,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// A function that answers a conversion review; `None` breaks the connection.
+/// A function that responds to a conversion review; `None` breaks the connection.
 type Behavior = fn(&Value) -> Option<Value>;
 
-/// Sends a request as administrator, without a body for null, and returns the code and the document of the answer.
+/// Sends a request as administrator, with no body for null, and returns the status code and the document of the
+/// response.
 pub(crate) async fn send(server: &Server, method: &str, path: &str, body: &Value) -> (u16, Value) {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     send_text(server, method, path, body).await
 }
 
-/// As [`send`], with any text as the body.
+/// Like [`send`], with arbitrary text as the body.
 pub(crate) async fn send_text(server: &Server, method: &str, path: &str, body: String) -> (u16, Value) {
     let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let answer = server.client().await.send(method, path, &[("content-type", kind)], body).await.unwrap();
@@ -94,7 +95,7 @@ fn well(request: &Value) -> Option<Value> {
     Some(converted(request))
 }
 
-/// Starts a webhook with an answer that can be changed.
+/// Starts a webhook whose response can be changed.
 async fn scripted_webhook() -> (Hook, Arc<Mutex<Behavior>>) {
     let behavior: Arc<Mutex<Behavior>> = Arc::new(Mutex::new(well));
     let now = behavior.clone();
@@ -112,7 +113,7 @@ async fn scripted_webhook() -> (Hook, Arc<Mutex<Behavior>>) {
     (hook, behavior)
 }
 
-/// Each invalid answer fails the requests that need a conversion, in Go's words, and no others.
+/// Each invalid response fails the requests that need a conversion, with kube-apiserver's message, and no others.
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_responses_fail_only_requests_that_convert() {
     let server = Server::ephemeral();
@@ -180,7 +181,7 @@ async fn invalid_responses_fail_only_requests_that_convert() {
         *behavior.lock() = bad;
         define(&server, &group, &hook).await;
         let (v1, v2) = (place(&group, "v1"), place(&group, "v2"));
-        // Errors about lists are those about their first object.
+        // Errors of a list are those of its first object.
         for object in ["one", "two"] {
             assert_eq!(send(&server, "POST", &v1, &thing(&group, "v1", object)).await.0, 201, "{name}");
         }
@@ -210,8 +211,8 @@ async fn invalid_responses_fail_only_requests_that_convert() {
     }
 }
 
-/// A webhook that converts only the first object of a review is asked for one at a time.
-/// A GET asks the webhook each time, so that what is read is what a write would convert.
+/// A webhook that converts only the first object of a review gets one object per review. A GET calls the webhook each
+/// time, so that the result is what a write would convert.
 #[tokio::test(flavor = "multi_thread")]
 async fn repaired_webhooks_take_effect_at_once() {
     const GROUP: &str = "repaired.example.com";
@@ -254,7 +255,7 @@ async fn falls_back_to_one_object_per_review() {
     assert_eq!((status, list["items"].as_array().map(Vec::len)), (200, Some(3)), "{list}");
 }
 
-/// Connections that break before or within an answer, and an endless answer.
+/// Connections that break before or during a response, and an endless response.
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_broken_connections() {
     let server = Server::ephemeral();

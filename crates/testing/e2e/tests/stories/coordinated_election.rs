@@ -53,7 +53,7 @@ async fn elects_the_oldest_version() {
     let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-system");
     let spec = async |name: &str| leases.get_opt(name).await.unwrap().and_then(|lease| lease.spec);
 
-    // A candidate without a recent renewal is pinged, and elected when it answers.
+    // A candidate without a recent renewal is pinged, and elected when it responds.
     stand(&candidates, "early", "scheduling", "1.36.0", -60).await;
     wait_until("the candidate is asked", async || {
         candidates.get("early").await.unwrap().data["spec"]["pingTime"].is_string().then_some(())

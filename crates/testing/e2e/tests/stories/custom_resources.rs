@@ -1,5 +1,5 @@
-//! Custom resources, as seen by users who install an operator: a definition is created, its resource is served at once,
-//! survives a kill, is visible at other servers of the same store, and is deleted with its definition.
+//! Custom resources from the perspective of users who install an operator: a created definition is served immediately,
+//! survives a kill, is visible on other servers of the same store, and is deleted with its definition.
 
 use binnacle_testkit::{Etcd, Kubectl, Server, wait_until_blocking};
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ fn installs_and_serves_a_definition() {
     let table = kubectl.ok(&["get", "all"]);
     assert!(table.contains("SIZE") && table.contains("widget.shop.test/one   3"), "{table}");
 
-    // Invalid objects are refused with a path.
+    // Invalid objects are rejected with a path.
     let large = kubectl.run_with(&["create", "-f", "-"], &widget("two", 6).to_string());
     assert!(large.err.contains("spec: Invalid value: too many"), "{}", large.err);
     let mut odd = widget("two", 1);
@@ -77,7 +77,7 @@ fn installs_and_serves_a_definition() {
     let odd = kubectl.run_with(&["create", "-f", "-"], &odd.to_string());
     assert!(odd.err.contains("unknown field \"spec.colour\""), "{}", odd.err);
 
-    // Lists of several appliers are merged by their keys.
+    // Lists with several appliers are merged by their keys.
     let mut applied = widget("one", 3);
     for (manager, port) in [("a", "http"), ("b", "https")] {
         applied["spec"] = json!({"size": 3, "ports": [{"name": port, "port": 1}]});
@@ -123,7 +123,7 @@ fn installs_and_serves_a_definition() {
     assert!(gone.contains("could not find the requested resource") || gone.contains("404"), "{gone}");
 }
 
-/// A definition that one server accepts is effective at the other, and so are its changes.
+/// A definition that one server accepts is effective on the other, and so are its changes.
 #[test]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
@@ -137,7 +137,8 @@ fn shares_definitions_between_servers() {
         let one = second.run(&["get", "widgets.shop.test", "one", "-o", "jsonpath={.spec.size}"]);
         (one.out == "3").then_some(())
     });
-    // In etcd it is JSON with sorted members, in the stored version and without a resourceVersion, as written by Go.
+    // In etcd it is JSON with sorted members, in the stored version and without a resourceVersion, as kube-apiserver
+    // writes it.
     let stored = String::from_utf8(etcd.value("/registry/shop.test/widgets/default/one")).unwrap();
     assert!(stored.starts_with(r#"{"apiVersion":"shop.test/v1","kind":"Widget","metadata":{"creationTimestamp":"#));
     assert!(!stored.contains("resourceVersion") && stored.ends_with("}\n"), "{stored}");
@@ -165,7 +166,7 @@ fn with_version(kubectl: &Kubectl, mut definition: Value) -> Value {
     definition
 }
 
-/// A definition that was refused a name does not get it by a restart, only when its holder is gone.
+/// A definition with a name conflict does not get the name by a restart, only after its holder is deleted.
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn keeps_names_with_their_definition() {
@@ -179,7 +180,7 @@ fn keeps_names_with_their_definition() {
     };
     kubectl.ok_with(&["create", "-f", "-"], &named("widgets"));
     kubectl.ok(&["wait", "--for=condition=Established", "crd/widgets.shop.test", "--timeout=30s"]);
-    // It is looked at before the other one.
+    // It is processed before the other one.
     kubectl.ok_with(&["create", "-f", "-"], &named("gadgets"));
     let refused = || {
         let gadgets = kubectl.json(&["get", "crd", "gadgets.shop.test"]);
@@ -197,7 +198,7 @@ fn keeps_names_with_their_definition() {
     kubectl.ok(&["wait", "--for=condition=Established", "crd/tools.shop.test", "--timeout=30s"]);
     assert_eq!(refused(), Some(before));
 
-    // Who makes the holder anew at once has its names again.
+    // A holder that is recreated immediately gets its names back.
     for _ in 0..10 {
         kubectl.ok_with(&["replace", "--force", "-f", "-"], &named("tools").replace("Widget", "Tool"));
         kubectl.ok(&["wait", "--for=condition=NamesAccepted", "crd/tools.shop.test", "--timeout=30s"]);

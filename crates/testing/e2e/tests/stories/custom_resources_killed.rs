@@ -1,5 +1,5 @@
-//! Definitions and their objects are created and deleted while the server is killed: acknowledged ones exist and are
-//! served, deleted ones are gone with all their objects, and there are no others.
+//! Definitions and their objects are created and deleted while the server is killed repeatedly. Acknowledged ones exist
+//! and are served, deleted ones are gone with all their objects, and there are no others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ const WRITERS: usize = 4;
 const ROUNDS: usize = 3;
 const GROUP: &str = "killed.test";
 
-/// The state of an object after requests, some of which were not acknowledged.
+/// The state of an object after requests that may not have been acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ExpectedState {
     Present,
     Gone,
-    /// A request for it was not answered.
+    /// A request for it got no response.
     Unsure,
 }
 
@@ -80,7 +80,7 @@ async fn check(client: &Client, known: &Definitions) {
         let name = format!("{plural}.{GROUP}");
         let there = wait_until("a definition that is there or gone", async || {
             let found = definitions.get_opt(&name).await.ok()?;
-            // A deletion continues to its end, whether acknowledged or not.
+            // A deletion is completed, whether acknowledged or not.
             let deleting = found.as_ref().is_some_and(|found| found.metadata.deletion_timestamp.is_some());
             (!deleting).then_some(found.is_some())
         })
@@ -117,7 +117,7 @@ async fn check(client: &Client, known: &Definitions) {
             "nobody made {name}"
         );
     }
-    // The objects of a deleted definition do not come back with a new definition of the same name.
+    // The objects of a deleted definition must not reappear with a new definition of the same name.
     if let Some((plural, definition)) = all.iter_mut().find(|(_, definition)| definition.itself == ExpectedState::Gone)
     {
         definitions.create(&PostParams::default(), &manifest(plural)).await.unwrap();
@@ -129,7 +129,7 @@ async fn check(client: &Client, known: &Definitions) {
     *known.lock() = all;
 }
 
-/// Writes until the server is gone.
+/// Writes until the server is killed.
 async fn write(client: Client, prefix: String, known: Definitions, done: Arc<AtomicBool>) {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     for n in 0.. {

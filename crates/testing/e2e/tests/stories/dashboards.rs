@@ -1,4 +1,4 @@
-//! After requests of all kinds the metrics for dashboards and alerts exist, with the labels in their queries.
+//! After requests of all kinds the metrics for dashboards and alerts exist, with the labels that their queries use.
 
 use binnacle_testkit::https::Client;
 use binnacle_testkit::{Server, wait_until};
@@ -71,7 +71,7 @@ async fn exposes_the_families_of_dashboards_and_alerts() {
     }
     let metrics = wait_until("the addresses are counted", async || {
         let metrics = client.get("/metrics").await.unwrap().body;
-        // The service `kubernetes` has an address as well.
+        // The service `kubernetes` has an address, too.
         let given = value(&metrics, "kube_apiserver_clusterip_allocator_allocated_ips", &["cidr=\"10.0.0.0/24\""]);
         (given >= Some(4.0)).then_some(metrics)
     })
@@ -116,10 +116,10 @@ async fn exposes_the_families_of_dashboards_and_alerts() {
         ("kube_apiserver_nodeport_allocator_allocated_ports", &[], 2.0),
         ("kube_apiserver_nodeport_allocator_available_ports", &[], 2766.0),
     ] {
-        // The service `kubernetes` counts as well.
+        // The service `kubernetes` counts, too.
         assert!(value(&metrics, family, labels) >= Some(want), "{family} {labels:?}");
     }
-    // Rules of custom resources, and changes of their objects.
+    // Validation rules of custom resources, and changes of their objects.
     for family in [
         "apiserver_cel_compilation_duration_seconds_count",
         "apiserver_cel_evaluation_duration_seconds_count",

@@ -1,4 +1,4 @@
-//! An operator as Rust programs implement it: its definition is derived from a struct, and it applies all its objects.
+//! An operator as Rust programs implement it: its definition is derived from a struct, and it uses server-side apply.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Distributed claims: one provider authenticates users, another has their groups and is slow, lies, or is unavailable.
+//! Distributed claims: one provider authenticates users; another has their groups and is slow, malicious or
+//! unavailable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,7 +68,7 @@ async fn resolves_distributed_claims() {
     let known = (201, format!("{name} own,system:authenticated"));
     wait_until("the provider to be found", async || (bearer(&server, &own_groups).await.0 == 201).then_some(())).await;
 
-    // Answers are cached by token, so each request has another one.
+    // Responses are cached by token, so each request uses another one.
     let mut count = 0;
     let mut with_directory = |access: &str| {
         count += 1;
@@ -89,7 +90,7 @@ async fn resolves_distributed_claims() {
     let joined = (201, format!("{name} dev,ops,system:authenticated"));
     assert_eq!(bearer(&server, &with_directory("a")).await, joined);
 
-    // Invalid answers.
+    // Invalid responses.
     for (lie, answer) in [
         ("for somebody else", answers(said(json!({"aud": "another"})))),
         ("long ago", answers(said(json!({"exp": 1})))),
@@ -105,7 +106,7 @@ async fn resolves_distributed_claims() {
         assert_eq!(bearer(&server, &with_directory("a")).await.0, 401, "{lie}");
     }
 
-    // A request that waits for the provider delays no other.
+    // A request that waits for the provider does not delay others.
     *behavior.lock() = Behavior::Holds;
     let token = with_directory("a");
     let mut waiting = server.connect(&Handshake::new(server.admin().authority)).await;
@@ -116,7 +117,7 @@ async fn resolves_distributed_claims() {
     assert_eq!(bearer(&server, &own_groups).await, known);
     held.abort();
 
-    // It must be available for new tokens, and users only have groups that it confirmed.
+    // The provider must be available for new tokens, and users only have groups that it confirmed.
     *behavior.lock() = answers(said(json!({})));
     let before = with_directory("a");
     assert_eq!(bearer(&server, &before).await, joined);

@@ -1,5 +1,5 @@
-//! The commands of the pages, except the tour's: those that a test can run are run, and of the others the flags, files,
-//! packages and tests that they name exist.
+//! The commands in the documentation, except the tour's. Those that a test can run are run; for the others, the flags,
+//! files, packages and tests that they mention must exist.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use binnacle_testkit::{Kubectl, Server, program, tool};
 
-/// Programs and lines that need what a test does not have: a network, other programs, root.
+/// Programs and lines that need what a test does not have: network access, other programs, or root.
 const LEFT_OUT: &[&str] = &[
     "...",
     "apt",
@@ -26,7 +26,7 @@ const LEFT_OUT: &[&str] = &[
     "systemctl",
 ];
 
-/// A command of a page, in one line.
+/// A command of a page, as one line.
 struct PageCommand {
     page: String,
     line: usize,
@@ -59,11 +59,11 @@ fn documented_commands_run_or_are_excluded() {
     }
 }
 
-/// Runs the commands of a page, in their order, beside a server.
+/// Runs the commands of a page in order, next to a server.
 fn try_out(commands: &[&PageCommand]) {
     let mut server = Server::durable();
     let kubectl = Kubectl::new(&server);
-    // What the pages speak of.
+    // What the pages refer to.
     let webhooks = r#"{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "policies"},
         "webhooks": [{"name": "a.test.example", "clientConfig": {"url": "https://127.0.0.1:1"}, "sideEffects": "None",
         "admissionReviewVersions": ["v1"], "failurePolicy": "Fail"}]}"#;
@@ -83,7 +83,7 @@ fn try_out(commands: &[&PageCommand]) {
         let text = command.text.replace("~/.local/share/binnacle", &data).replace("/var/lib/binnacle", &data);
         let text = text.replace("/backups/", &format!("{place}/backups/")).replace("${fpath[1]}", &place);
         let text = text.replace("127.0.0.1:6443", &server.address.to_string());
-        // It looks at a store that no server has open.
+        // It needs a store that no server has open.
         let alone = command.text.starts_with("binnacle check");
         if alone {
             server.terminate();
@@ -104,7 +104,7 @@ fn try_out(commands: &[&PageCommand]) {
     }
 }
 
-/// Returns true if the command is to be run; otherwise what it names has been looked for.
+/// Returns true if the command should be run; otherwise checks that what it mentions exists.
 fn check(root: &Path, text: &str) -> Result<bool, String> {
     let is = |start: &&&str| text == **start || text.starts_with(&format!("{start} "));
     if LEFT_OUT.iter().any(|start| is(&start)) {
@@ -119,7 +119,7 @@ fn check(root: &Path, text: &str) -> Result<bool, String> {
     };
     match words[..] {
         ["kube-apiserver" | "target/debug/kube-apiserver", ..] => all_in(&help(program(), &[]), "kube-apiserver"),
-        // A line that is the end of another: flags alone.
+        // A line that continues another one: only flags.
         [first, ..] if first.starts_with("--") => all_in(&help(program(), &[]), "kube-apiserver"),
         // It needs a damaged store.
         ["binnacle", command @ "salvage", ..] => all_in(&help(tool(), &[command]), "binnacle"),
@@ -151,7 +151,7 @@ fn check(root: &Path, text: &str) -> Result<bool, String> {
     }
 }
 
-/// Looks for the packages, tests and tasks that a command of cargo names.
+/// Checks that the packages, tests and tasks in a cargo command exist.
 fn cargo(root: &Path, words: &[&str], flags: Vec<&str>) -> Result<bool, String> {
     let after = |name: &str| words.iter().position(|word| *word == name).and_then(|at| words.get(at + 1)).copied();
     match words[0] {
@@ -204,7 +204,7 @@ fn help(mut command: Command, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The commands in the indented blocks of a page, with lines that go on joined and comments cut off.
+/// The commands in the indented blocks of a page, with continued lines joined and comments removed.
 fn read(page: &str, text: &str) -> Vec<PageCommand> {
     let mut commands: Vec<PageCommand> = Vec::new();
     let (mut fenced, mut goes_on) = (false, false);
@@ -225,7 +225,7 @@ fn read(page: &str, text: &str) -> Vec<PageCommand> {
     commands
 }
 
-/// The command without the variables that are set before it.
+/// The command without leading variable assignments.
 fn plain(text: &str) -> String {
     let is_setting = |word: &&str| {
         word.split_once('=').is_some_and(|(name, _)| name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_'))

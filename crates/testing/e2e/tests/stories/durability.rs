@@ -1,4 +1,4 @@
-//! Acknowledged writes exist after kill -9, as seen through the API.
+//! Acknowledged writes exist after kill -9, as observed through the API.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 use serde_json::json;
 
-/// The last acknowledged write of each name. An unanswered request may or may not have taken effect.
+/// The last acknowledged write of each name. A request without a response may or may not have taken effect.
 type Acknowledged = Arc<Mutex<BTreeMap<String, ExpectedState>>>;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -31,7 +31,7 @@ async fn loses_no_acknowledged_write() {
     killed_again_and_again(Server::durable()).await;
 }
 
-/// The history is compacted all the time, so that every kill interrupts a compaction or comes soon after one.
+/// The history is compacted continuously, so that every kill interrupts a compaction or comes soon after one.
 #[tokio::test(flavor = "multi_thread")]
 async fn compaction_loses_no_acknowledged_write() {
     killed_again_and_again(Server::durable_with(&["--etcd-compaction-interval=20ms"])).await;
@@ -85,7 +85,7 @@ async fn killed_again_and_again(mut server: Server) {
     println!("{} objects written through {ROUNDS} kills", known.lock().len());
 }
 
-/// Writes until the server is gone.
+/// Writes until the server is killed.
 async fn write(client: Client, prefix: String, known: Acknowledged, done: Arc<AtomicBool>) {
     let api: Api<ConfigMap> = Api::namespaced(client, "kept");
     for n in 0.. {

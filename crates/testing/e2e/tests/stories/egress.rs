@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A proxy; it dials any requested address, also by names of this machine.
+/// A proxy that dials any requested address, and resolves the host names of this machine.
 #[derive(Clone, Default)]
 pub(crate) struct Proxy(Arc<Mutex<Vec<String>>>);
 

@@ -22,8 +22,8 @@ struct Work {
     turns: AtomicUsize,
 }
 
-/// A candidate that works like client-go's elector: it keeps the last lease that it saw, and its time by the local
-/// clock.
+/// A candidate that works like client-go's elector: it keeps the last lease that it saw, and measures its age by the
+/// local clock.
 struct Candidate {
     name: &'static str,
     leases: Api<Lease>,
@@ -55,8 +55,8 @@ async fn candidates_take_turns_as_leader() {
     assert_eq!((held.holder_identity.as_deref(), held.lease_transitions), (Some(second.name), Some(1)));
     assert!(held.renew_time >= held.acquire_time);
 
-    // The first comes back and does not get the lease while it is renewed: both write it, and one gets a conflict every
-    // time.
+    // The first process returns and does not get the lease while it is renewed: both write it, and one gets a conflict
+    // each time.
     first.silent.store(false, Ordering::SeqCst);
     let turns = work.turns.load(Ordering::SeqCst);
     wait_until("the new leader works", async || (work.turns.load(Ordering::SeqCst) > turns + 10).then_some(())).await;
@@ -116,7 +116,7 @@ impl Candidate {
         loop {
             tokio::time::sleep(RENEW).await;
             if self.silent.load(Ordering::SeqCst) {
-                // A process that hangs: by its own clock it knows that it no longer leads.
+                // A process that hangs: its own clock shows that it no longer leads.
                 self.leads.store(false, Ordering::SeqCst);
                 continue;
             }

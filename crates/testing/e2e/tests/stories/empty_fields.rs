@@ -1,5 +1,5 @@
-//! Empty lists, maps and structs from clients: Go's `omitempty` and the stored form, in which an empty list is absent,
-//! decide about them. Dry runs and writes, JSON and YAML, give the same results.
+//! Empty lists, maps and structs from clients, which depend on Go's `omitempty` and on the stored form, in which empty
+//! lists are absent. Dry runs and writes, JSON and YAML, give the same results.
 
 use binnacle_testkit::Server;
 use serde_json::Value;
@@ -117,7 +117,7 @@ async fn encodes_explicitly_empty_fields_like_go() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// An empty overhead of a pod is one that its runtime class does not have; an absent or null one counts as none.
+/// A pod's empty overhead conflicts with its runtime class if that has none; an absent or null one does not.
 #[tokio::test(flavor = "multi_thread")]
 async fn rejects_an_empty_overhead() {
     let server = Server::start(&["--ephemeral", "--disable-admission-plugins=ServiceAccount"]);

@@ -64,7 +64,7 @@ async fn rotates_encryption_keys() {
     assert!(on_disk(Path::new(&data), b"k8s:enc:aesgcm:v1:one:"));
     assert!(!on_disk(Path::new(&data), b"squeamish ossifrage"));
 
-    // A second key becomes the first for writes: an unchanged object is written once under it, and not again.
+    // A second key becomes the write key: an unchanged object is written once with it, and not again.
     configure(&file, &format!("{{secretbox: {{keys: [{KEY_TWO}]}}}}, {{aesgcm: {{keys: [{KEY_ONE}]}}}}"));
     server.restart();
     let object = secret(&server, "first").await;
@@ -80,8 +80,8 @@ async fn rotates_encryption_keys() {
     server.restart();
     assert_eq!(secret(&server, "first").await, object_at(&object, &version));
 
-    // Without its key a value is an error, not an empty secret. The cache of secrets cannot be filled; other secrets
-    // and other resources are served.
+    // A value without its key results in an error, not in an empty secret. The cache of secrets cannot be filled; other
+    // secrets and other resources are served.
     configure(&file, &format!("{{aesgcm: {{keys: [{KEY_ONE}]}}}}"));
     server.restart();
     let why = "no matching prefix found";
@@ -117,7 +117,7 @@ async fn rotates_encryption_keys() {
     assert_eq!(list["items"].as_array().unwrap().len(), 2, "{list}");
 }
 
-/// The server is killed again and again while all objects are rewritten under another key.
+/// The server is killed repeatedly while all objects are rewritten with another key.
 #[tokio::test(flavor = "multi_thread")]
 async fn survives_kills_during_key_rotation() {
     const SECRETS_THERE: usize = 60;
@@ -130,7 +130,7 @@ async fn survives_kills_during_key_rotation() {
         create(&server, &format!("s{n}"), &format!("text {n}")).await;
     }
     configure(&file, &format!("{{secretbox: {{keys: [{KEY_TWO}]}}}}, {{aesgcm: {{keys: [{KEY_ONE}]}}}}"));
-    // A client that rewrites them starts over after each kill; rewritten objects stay so.
+    // A client that rewrites them starts over after each kill; rewritten objects stay rewritten.
     let (mut kills, mut written) = (0, 0);
     'rotation: loop {
         tokio::task::block_in_place(|| server.restart());

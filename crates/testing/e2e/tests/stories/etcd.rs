@@ -38,7 +38,7 @@ async fn two_servers_share_one_state() {
     crate::namespace(&clients[0], "shared").await;
     let maps = clients.clone().map(|client| Api::<ConfigMap>::namespaced(client, "shared"));
 
-    // A write to one server can be read at the other, and a watch there has an event for every write, once and in
+    // A write to one server can be read at the other, and a watch there has exactly one event for every write, in
     // order.
     let version = maps[1].list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
     let mut watch = maps[1].watch(&WatchParams::default(), &version).await.unwrap().boxed();
@@ -152,7 +152,7 @@ async fn shares_allocations_between_servers() {
     wait_until("the service kubernetes", async || service.get_opt("kubernetes").await.unwrap()).await;
 }
 
-/// Creates objects until told to stop. Returns the acknowledged names.
+/// Creates objects until `done` is set. Returns the acknowledged names.
 async fn write(client: Client, writer: usize, done: Arc<AtomicBool>, acknowledged: Arc<Mutex<Vec<String>>>) {
     let maps: Api<ConfigMap> = Api::namespaced(client, "kept");
     for n in 0.. {
@@ -230,7 +230,7 @@ async fn survives_leader_changes_under_load() {
         });
         tokio::time::sleep(Duration::from_secs(2)).await;
         tokio::task::block_in_place(|| etcd.restart(leader));
-        // Its connections stay open while it does not answer.
+        // Its connections stay open while it does not respond.
         let hanging = tokio::task::block_in_place(|| etcd.leader());
         etcd.freeze(hanging);
         tokio::time::sleep(Duration::from_secs(3)).await;
@@ -273,7 +273,7 @@ async fn another_server_continues_an_interrupted_compaction() {
     }
 }
 
-/// Flags set the keys and the encoding of objects; another server can read them nevertheless.
+/// Flags set the keys and the encoding of objects; another server can read them anyway.
 #[tokio::test(flavor = "multi_thread")]
 async fn flags_set_keys_and_storage_encoding() {
     let (main, other) = (Etcd::single(), Etcd::single());
@@ -353,8 +353,8 @@ async fn serves_reads_without_a_watch_cache() {
     }
 }
 
-/// etcd limits the size of a write: an object that is only too large because of its managedFields is written without
-/// them, unless the request is about them.
+/// etcd limits the size of a write. An object that is too large only because of its managedFields is written without
+/// them, unless the request changes them.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn drops_managed_fields_of_too_large_objects() {

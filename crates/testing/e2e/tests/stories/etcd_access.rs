@@ -43,7 +43,7 @@ fn watches_everything(etcd: &Etcd) -> bool {
     numbers[..] < [3, 4, 31][..] || (numbers[1] == 5 && numbers[2] < 13)
 }
 
-/// Returns the answer of a health check.
+/// Returns the response of a health check.
 async fn check(server: &Server, path: &str) -> (u16, String) {
     let answer = server.client().await.get(path).await.unwrap();
     (answer.status, answer.body)
@@ -113,8 +113,8 @@ async fn needs_permissions_below_its_prefix_only() {
     };
     tokio::time::timeout(Duration::from_secs(30), heard).await.unwrap();
 
-    // The tool can read everything that a server can; the records of a migration are outside of that, and the tool
-    // immediately reports that it may not write them.
+    // The tool can read everything that a server can. The records of a migration are outside of that prefix, and the
+    // tool reports immediately that it may not write them.
     let mut flags = identity(&authority, &kube);
     let store = format!("etcd:{}", etcd.endpoints().join(","));
     let arguments = |flags: &[String], command: &[&str]| {

@@ -1,11 +1,11 @@
-//! An etcd without space, or with values that cannot be decoded, does not keep a server from its start.
+//! An etcd without space, or with values that cannot be decoded, does not prevent a server from starting.
 
 use binnacle_testkit::{Etcd, Server, wait_until};
 use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Namespace};
 use kube::api::{Api, DeleteParams, PostParams};
 use serde_json::json;
 
-/// An address that may stand in endpoints.
+/// An address that endpoints may contain.
 const ADVERTISED: &str = "--advertise-address=10.9.8.7";
 
 fn config_map(name: &str) -> ConfigMap {
@@ -25,10 +25,10 @@ async fn starts_beside_an_etcd_with_the_nospace_alarm() {
     let mut server = Server::durable_with(&[&flag, ADVERTISED]);
     let maps = Api::<ConfigMap>::namespaced(server.kube().await, "default");
     maps.create(&PostParams::default(), &config_map("a")).await.unwrap();
-    // What every cluster has must be there: later it cannot be written.
+    // The objects of every cluster must exist: they cannot be written later.
     ready(&server).await;
     server.kill();
-    // On a slow disk a put can fail for lack of time, too.
+    // On a slow disk a put can also time out.
     let value = vec![b'x'; 1 << 20];
     let is_full = || etcd.ctl(0, &["alarm", "list"]).contains("NOSPACE");
     let mut puts = 0;
@@ -48,7 +48,7 @@ async fn starts_beside_an_etcd_with_the_nospace_alarm() {
     assert!(refused.to_string().contains("etcdserver: mvcc: database space exceeded"), "{refused}");
     maps.delete("a", &DeleteParams::default()).await.unwrap();
 
-    // An operator makes space.
+    // An operator frees space.
     let _ = etcd.ctl(0, &["del", "--prefix", "/other/"]);
     let status = etcd.ctl(0, &["endpoint", "status", "--write-out=json"]);
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();

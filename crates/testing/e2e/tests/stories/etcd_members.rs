@@ -1,4 +1,4 @@
-//! The members of etcd change while a server uses it: a learner is promoted, one member is removed, another replaces
+//! The members of etcd change while a server uses it: a learner is promoted, a member is removed, and another replaces
 //! it.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ fn maps(client: &Client) -> Api<ConfigMap> {
     Api::namespaced(client.clone(), "default")
 }
 
-/// Creates one object after the other. An unanswered write is retried, and may turn out to be done.
+/// Creates one object after the other. A write without a response is retried, and may turn out to have been executed.
 async fn write(client: Client, written: Arc<AtomicUsize>, done: Arc<AtomicBool>) {
     let mut n = 0;
     while !done.load(Ordering::SeqCst) {
@@ -41,7 +41,7 @@ async fn more_is_written(written: &AtomicUsize, what: &str) {
 async fn serves_requests_while_etcd_members_change() {
     let mut etcd = tokio::task::block_in_place(|| Etcd::cluster(3));
     let learner = tokio::task::block_in_place(|| etcd.add_learner());
-    // It is used like the others from the start, and refuses nearly all requests.
+    // It is used like the others from the start, and rejects nearly all requests.
     let server = tokio::task::block_in_place(|| Server::durable_with(&[&etcd.servers()]));
     let client = server.kube().await;
     let version = maps(&client).list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();

@@ -30,7 +30,7 @@ async fn concurrent_evictions_respect_the_budget() {
         "spec": {"minAvailable": PODS - ALLOWED, "selector": {"matchLabels": {"app": "race"}}}
     });
     budgets.create(&PostParams::default(), &serde_json::from_value(budget).unwrap()).await.unwrap();
-    // Plain requests: the client library would retry refused ones.
+    // Plain requests, because the client library would retry rejected ones.
     let race = || async {
         let evictions = names.iter().map(|name| evict(&server, name));
         join_all(evictions).await

@@ -1,4 +1,4 @@
-//! The projects in `examples`, run as their users run them.
+//! The projects in `examples`, run as users run them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").canonicalize().unwrap()
 }
 
-/// Runs a command in a folder, with the program of these tests.
+/// Runs a command in a folder, with the server of these tests.
 fn run(command: &mut Command, folder: &Path) -> String {
     command.current_dir(folder).env("BINNACLE_KUBE_APISERVER", program().get_program());
     let output = command.output().unwrap();
@@ -20,7 +20,7 @@ fn run(command: &mut Command, folder: &Path) -> String {
     out.into_owned()
 }
 
-/// Returns a copy of an example, which is a folder without folders.
+/// Returns a copy of an example, which is a folder without subfolders.
 fn copy(name: &str, temp: &TempDir) -> PathBuf {
     let to = temp.path().join(name);
     fs::create_dir(&to).unwrap();
@@ -38,7 +38,7 @@ fn pytest_example_passes() {
     let temp = TempDir::new();
     let folder = copy("pytest", &temp);
     let mut command = Command::new(std::env::var_os("BINNACLE_PYTHON").unwrap_or_else(|| "python3".into()));
-    // The package is used without being installed: its plugin is named here.
+    // The package is used without being installed, so its plugin is specified here.
     command.args(["-m", "pytest", "-p", "binnacle_testing.pytest_plugin"]);
     command.env("PYTHONPATH", root().join("python/src")).env("PYTHONDONTWRITEBYTECODE", "1");
     run(command.env("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"), &folder);
@@ -97,7 +97,7 @@ fn step(workflow: &str, name: &str) -> String {
     step.lines().take_while(is_script).map(|line| format!("{}\n", line.trim_start())).collect()
 }
 
-/// The steps after the build, in one shell, which ends the server as a runner does at the end of a job.
+/// The steps after the build, in one shell, which stops the server as a runner does at the end of a job.
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn github_actions_example_passes() {

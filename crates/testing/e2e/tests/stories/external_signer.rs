@@ -1,4 +1,4 @@
-//! Service account tokens that an external process signs: its keys are added, hidden and removed while tokens are
+//! Service account tokens that an external process signs. Its keys are added, hidden and removed while tokens are
 //! created and used.
 
 use std::path::Path;
@@ -13,7 +13,7 @@ const TOKENS: &str = "/api/v1/namespaces/default/serviceaccounts/default/token";
 const USER: &str =
     "system:serviceaccount:default:default system:serviceaccounts,system:serviceaccounts:default,system:authenticated";
 
-/// Requests a token. Returns the code, the answer, and the warning.
+/// Requests a token. Returns the status code, the response, and the warning.
 async fn request(client: &mut Client, seconds: i64) -> (u16, Value, Option<String>) {
     let body = json!({
         "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": seconds}
@@ -63,8 +63,8 @@ async fn issues_and_verifies_tokens_of_an_external_signer() {
     let (keys, age) = discovered(&mut client).await;
     assert!(keys == ["key-1"] && age > 3000 && age <= 3600, "{keys:?} {age}");
 
-    // Another key signs; the server fetches it after the first token that names it. The previous one verifies, but is
-    // hidden.
+    // Another key signs. The server fetches it after the first token that refers to it. The previous key still
+    // verifies, but is hidden.
     signer.change(|state| {
         state.keys[0].hidden = true;
         state.keys.push(SignerKey::new("key-2"));

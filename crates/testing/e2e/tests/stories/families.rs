@@ -1,7 +1,7 @@
-//! Every metric family that kube-apiserver shows after a little work is shown here after the same, with its type.
+//! Every metric family that kube-apiserver exposes after some requests is exposed here as well, with the same type.
 //!
-//! docs/observability.md names those that are left out. `etcd_bookmark_total` needs an etcd whose progress notifications
-//! are reliable, which this one may not be; `apiserver_request_aborts_total` is not counted.
+//! docs/operating.md lists the families that are left out. `etcd_bookmark_total` needs an etcd with reliable progress
+//! notifications, which this one may not have; `apiserver_request_aborts_total` is not counted.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -10,9 +10,9 @@ use binnacle_testkit::{Etcd, Hook, Server, wait_until};
 use http::Response;
 use serde_json::{Value, json};
 
-/// Families that count something after [`provoke`], with their types.
+/// Families that have samples after [`provoke`], with their types.
 const MOVING: &str = include_str!("families/moving.txt");
-/// Families that stay at nothing unless something goes wrong.
+/// Families that stay empty unless something fails.
 const STILL: &str = include_str!("families/still.txt");
 
 /// Sends requests that reach all parts of the server.
@@ -80,11 +80,11 @@ async fn provoke(client: &mut Client, webhook: &Hook) {
         let answer = client.send("GET", &path, &[("accept", "application/json")], String::new()).await.unwrap();
         assert_eq!(answer.status, 200, "{path} {}", answer.body);
     }
-    // Somebody who is not exempt from flow control.
+    // A user who is not exempt from flow control.
     let jane = [("impersonate-user", "jane"), ("impersonate-group", "system:authenticated")];
     assert_eq!(client.send("GET", &format!("{core}/pods"), &jane, String::new()).await.unwrap().status, 403);
     assert_eq!(client.send("GET", "/version", &jane, String::new()).await.unwrap().status, 200);
-    // A server that nobody runs.
+    // A server that does not exist.
     let service = json!({
         "metadata": {"name": "v1.nobody.example"},
         "spec": {
@@ -99,7 +99,7 @@ async fn provoke(client: &mut Client, webhook: &Hook) {
         (client.get("/apis/nobody.example/v1/things").await.unwrap().status == 503).then_some(())
     })
     .await;
-    // Leases of events are counted when the next one begins.
+    // The objects of an event lease are counted when the next lease begins.
     let mut events = 0;
     wait_until("a second lease", async || {
         events += 1;
@@ -130,7 +130,8 @@ async fn allowing() -> Hook {
     .await
 }
 
-/// Returns the sum of a family's values; of histograms and summaries, of their counts. `None` if it is not there.
+/// Returns the sum of a family's values (for histograms and summaries, of their counts), or `None` if it does not
+/// exist.
 fn total(metrics: &str, family: &str) -> Option<f64> {
     let kind =
         metrics.lines().find_map(|line| line.strip_prefix("# TYPE ")?.strip_prefix(family)?.strip_prefix(' '))?;

@@ -1,4 +1,4 @@
-//! Feature gates of the server itself that are turned off.
+//! Feature gates of the server itself that are disabled.
 
 use binnacle_testkit::Server;
 use binnacle_testkit::https::Client;

@@ -1,4 +1,4 @@
-//! Front proxies name users in headers, and clients with a certificate of the same authority must not.
+//! Front proxies send user names in headers; clients with another certificate of the same CA must not.
 
 use std::path::Path;
 use std::process::Output;
@@ -18,7 +18,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// Returns the output of a program that checks its configuration, or does not start.
+/// Returns the output of a server that validates its configuration, or does not start.
 fn output(arguments: &[String]) -> Output {
     program().args(["--ephemeral", "--secure-port=0"]).args(HEADERS).args(arguments).output().unwrap()
 }

@@ -1,9 +1,8 @@
-//! Histories of many clients with servers and etcd members that are killed, hang, are cut off, have a slow or failing
-//! disk or a wrong clock and recover, and a checker that decides if one correct server could have given the same
-//! answers.
+//! Histories of many clients, with servers and etcd members that are killed, hang, are cut off, have a slow or failing
+//! disk or a wrong clock, and recover. A checker decides whether a single correct server could have given the same
+//! responses.
 //!
-//! `BINNACLE_HISTORY_SECONDS` sets the duration; with `BINNACLE_HISTORY_SEED` the faults are the same, in the same
-//! order.
+//! `BINNACLE_HISTORY_SECONDS` sets the duration. The same `BINNACLE_HISTORY_SEED` gives the same sequence of faults.
 
 mod check;
 mod clients;
@@ -41,7 +40,7 @@ async fn servers_on_etcd_are_linearizable() {
     era(&mut faults, 0, seconds, Vec::new()).await;
 }
 
-/// The cluster is restored from a snapshot again and again. Exactly the writes after the snapshot are lost.
+/// The cluster is restored from a snapshot repeatedly. Exactly the writes after the snapshot are lost.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn servers_are_linearizable_across_etcd_restores() {
@@ -94,7 +93,7 @@ fn on_etcd() -> (Etcd, Vec<Server>) {
     block_in_place(|| {
         let etcd = Etcd::fragile(3);
         let flag = etcd.servers();
-        // Longer than a member is down: a member that comes back finds the history that it needs.
+        // Longer than a member is down, so that it finds the history that it needs after its restart.
         let flags = [flag.as_str(), "--etcd-compaction-interval=30s", ADDRESSES];
         let server = |_| {
             Server::durable_in(
@@ -111,8 +110,8 @@ fn on_etcd() -> (Etcd, Vec<Server>) {
 async fn embedded_store_is_linearizable() {
     let disk = FaultyDisk::available().then(FaultyDisk::failing);
     let surroundings = ServerEnvironment { disk, clock: ShiftedClock::available(), ..ServerEnvironment::default() };
-    // The history must reach back at least this far: a watch with a selector may get no event for seconds, and a busy
-    // machine needs more time to start a server.
+    // The history must reach back at least this far: a watch with a selector may get no event for seconds, and on a
+    // busy machine it takes longer to start a server.
     let flags = ["--etcd-compaction-interval=15s", ADDRESSES];
     let servers = block_in_place(|| vec![Server::durable_in(surroundings, &flags)]);
     let mut faults = Faults::new(None, servers).await;
@@ -196,8 +195,8 @@ impl SubjectHistory {
     }
 }
 
-/// Runs clients during faults, and checks that one correct server could have given their answers. Takes the events
-/// `before` of each resource, and returns them with those of this era.
+/// Runs clients during faults, and checks that a single correct server could have given their responses. Takes the
+/// events `before` of each resource, and returns them with those of this era.
 async fn era(faults: &mut Faults, number: u64, seconds: u64, before: Vec<Vec<HistoryEvent>>) -> Vec<Vec<HistoryEvent>> {
     let clients = faults.clients.clone();
     let mut parts = Vec::new();

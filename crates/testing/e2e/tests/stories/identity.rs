@@ -1,4 +1,4 @@
-//! Identities: tokens of service accounts, bound to objects that may be deleted, and impersonation.
+//! Identities: service account tokens, bound to objects that may be deleted, and impersonation.
 
 use binnacle_testkit::{Kubectl, Server, wait_until_blocking};
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ fn authenticates_service_account_tokens() {
     let token = kubectl.ok(&["create", "token", "robot", "--audience=vault"]);
     assert!(whoami(&kubectl, &server, token.trim()).unwrap_err().contains("Unauthorized"));
 
-    // A token that is bound to a pod expires with it.
+    // A token that is bound to a pod becomes invalid with it.
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "worker"},
         "spec": {"serviceAccountName": "robot", "containers": [{"name": "c", "image": "i"}]}
@@ -59,7 +59,7 @@ fn authenticates_service_account_tokens() {
     kubectl.ok(&["delete", "pod", "worker", "--grace-period=0", "--force"]);
     wait_until_blocking("the token to end with its pod", || whoami(&kubectl, &server, bound.trim()).err());
 
-    // All tokens of an account expire with it, even if another one of the same name is created.
+    // All tokens of an account become invalid with it, even if another one with the same name is created.
     let token = kubectl.ok(&["create", "token", "robot"]);
     kubectl.ok(&["delete", "serviceaccount", "robot"]);
     kubectl.ok(&["create", "serviceaccount", "robot"]);
@@ -81,7 +81,7 @@ fn impersonates_users() {
     );
     let refused = kubectl.fails(&["get", "secrets", "--as=jane"]);
     assert!(refused.contains("User \"jane\" cannot list resource \"secrets\""), "{refused}");
-    // An impersonator has the other user's permissions, not its own: jane may not impersonate users.
+    // An impersonator has the other user's permissions instead of its own: jane may not impersonate users.
     kubectl.ok(&["create", "clusterrole", "actor", "--verb=impersonate", "--resource=users", "--resource-name=jane"]);
     kubectl.ok(&["create", "clusterrolebinding", "actor", "--clusterrole=actor", "--serviceaccount=default:robot"]);
     kubectl.ok(&["create", "serviceaccount", "robot"]);

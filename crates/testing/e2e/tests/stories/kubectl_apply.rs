@@ -13,7 +13,8 @@ fn kubectl_applies_every_kind() {
     let kubectl = Kubectl::new(&server);
     all_kinds(&kubectl, &["apply", "--namespace=shop", "-f", "-"], "configured", "unchanged");
 
-    // Three-way merge: fields of the last manifest that this one lacks are removed, fields of others stay.
+    // Three-way merge: fields that were in the last manifest and are not in this one are removed; fields of others
+    // stay.
     let text = ALL.iter().find(|manifest| manifest.resource == "deployment.apps").unwrap().text("shop");
     kubectl.ok(&["label", "--namespace=shop", "deployment/shop-web", "added=elsewhere"]);
     kubectl.ok(&["scale", "--namespace=shop", "deployment/shop-web", "--replicas=9"]);
@@ -81,7 +82,7 @@ fn all_kinds(kubectl: &Kubectl, apply: &[&str], changed: &str, unchanged: &str) 
             kubectl.ok_with(apply, &text);
         }
         let object = kubectl.json(&["get", "--namespace=shop", &target]);
-        // The client compares the manifest with the live object. It always sees a change in secrets with plain text,
+        // The client compares the manifest with the live object. It always finds a change in secrets with plain text,
         // and in atomic lists that the server completed with defaults. The server does not.
         let compared = match manifest.resource {
             "secret" | "statefulset.apps" => changed,

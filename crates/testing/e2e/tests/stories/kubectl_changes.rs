@@ -1,4 +1,4 @@
-//! Changing objects with kubectl: edit, scale, set, dry runs, deletion that waits for finalizers.
+//! Changes objects with kubectl: edit, scale, set, dry runs, deletion that waits for finalizers.
 
 use binnacle_testkit::{Kubectl, Server, wait_until_blocking};
 use serde_json::json;
@@ -26,7 +26,7 @@ fn kubectl_edits_objects() {
     let edited = get(target);
     assert_eq!(edited["spec"]["template"]["spec"]["containers"][0]["image"], "registry.example.com/shop/web:4.13.0");
     assert_eq!(edited["metadata"]["generation"], 2);
-    // An editor without changes sends nothing.
+    // An editor without changes sends no request.
     let none = kubectl.edit(&["--namespace=shop", target], "s|a|a|");
     assert!(none.is_empty() || none.contains("no changes"), "{none}");
     assert_eq!(get(target)["metadata"]["resourceVersion"], edited["metadata"]["resourceVersion"]);
@@ -134,7 +134,7 @@ fn kubectl_creates_objects_imperatively() {
         crate::manifests::squeezed(&kubectl.ok(&["get", "--namespace=tools", "service", "-o", columns])),
         "NAME PORT\nfront 80\nweb 80\n"
     );
-    // The whole namespace's configuration by kind.
+    // All configuration of the namespace by kind.
     kubectl.ok(&["delete", "--namespace=tools", "deployment,service,ingress,job,cronjob", "--all"]);
     assert_eq!(
         kubectl.ok(&["get", "--namespace=tools", "--output=name", "deployment,service,ingress,job,cronjob"]),
@@ -168,7 +168,7 @@ fn dry_runs_change_nothing() {
     let made: serde_json::Value = serde_json::from_str(&made).unwrap();
     assert!(made["metadata"]["uid"].is_string() && made["metadata"]["resourceVersion"].is_null(), "{made}");
     assert!(kubectl.fails(&["get", "--namespace=shop", "configmap/new"]).contains("NotFound"));
-    // A dry run refuses what the real request would refuse.
+    // A dry run rejects what the real request would reject.
     let exists = ["create", "configmap", "shop-web", "--namespace=shop", "--dry-run=server"];
     assert!(kubectl.fails(&exists).contains("already exists"));
     let invalid = ["create", "configmap", "Upper_Case", "--namespace=shop", "--dry-run=server"];

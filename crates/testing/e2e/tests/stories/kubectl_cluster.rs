@@ -1,4 +1,4 @@
-//! Exploring a cluster with kubectl: its resources and the descriptions of their fields.
+//! Explores a cluster with kubectl: its resources and the descriptions of their fields.
 
 use binnacle_testkit::{Kubectl, Server};
 
@@ -48,7 +48,7 @@ fn kubectl_lists_every_resource_in_every_format() {
     let names = kubectl.ok(&["api-resources", "--verbs=list", "--output=name"]);
     let names: Vec<&str> = names.lines().collect();
     assert!(names.len() > 50, "{names:?}");
-    // One command for all: the error names the resource that fails.
+    // One command for all: the error contains the resource that fails.
     for form in ["name", "wide", "json"] {
         kubectl.ok(&["get", "-A", &names.join(","), "--ignore-not-found", "--output", form]);
     }

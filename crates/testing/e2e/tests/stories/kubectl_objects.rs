@@ -1,4 +1,4 @@
-//! The life of an object of every kind with kubectl: created, shown in each format, labelled, annotated, patched,
+//! The life cycle of an object of every kind with kubectl: created, shown in each format, labeled, annotated, patched,
 //! deleted.
 
 use binnacle_testkit::{Kubectl, Server};
@@ -91,7 +91,7 @@ fn resources() -> String {
     ALL.iter().map(|manifest| manifest.resource).collect::<Vec<_>>().join(",")
 }
 
-/// Plays the controller that removes the protection of claims when no pod uses them, which does not run here.
+/// Plays the controller that removes the protection of claims when no pod uses them; no controller runs here.
 pub(crate) fn play_protection(kubectl: &Kubectl, manifest: &Manifest) {
     if manifest.resource == "persistentvolumeclaim" {
         let patch = r#"{"metadata":{"finalizers":null}}"#;
@@ -157,7 +157,7 @@ fn life(kind: &str) {
     ok(&["label", target, "team-"]);
     ok(&["annotate", target, "example.com/owner-"]);
 
-    // The three patches.
+    // The three types of patches.
     let merge = json!({"metadata": {"annotations": {"a": "merge"}}}).to_string();
     ok(&["patch", target, "--type=merge", "-p", &merge]);
     let patch = json!([

@@ -1,4 +1,4 @@
-//! Rollouts: no controllers run here, so the tests write the status in their place.
+//! Rollouts. No controllers run here, so the tests write the status in their place.
 
 use binnacle_testkit::{Kubectl, Server};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
@@ -53,7 +53,7 @@ async fn kubectl_rolls_out_deployments() {
     wait.until("deployment.apps/shop-web condition met");
     follow.until("successfully rolled out");
     assert!(follow.end().0 && wait.end().0);
-    // A status does not increase the generation, and a change of the spec keeps the status.
+    // A status update does not increase the generation, and a change of the spec keeps the status.
     assert_eq!(done.metadata.generation, Some(1));
 
     kubectl.ok(&["set", "image", "--namespace=shop", "deployment/shop-web", "web=registry.example.com/shop/web:5"]);

@@ -1,5 +1,5 @@
-//! Logs, commands, copies and ports with kubectl, through a kubelet that really executes them; over WebSockets and
-//! SPDY.
+//! Logs, commands, copies and port forwarding with kubectl, through a kubelet that really executes them; over
+//! WebSockets and SPDY.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -78,7 +78,7 @@ fn kubectl_reads_and_follows_logs() {
         "GET /containerLogs/default/p/c?sinceSeconds=5&tailLines=1&timestamps=true"
     );
 
-    // Later lines arrive at once.
+    // Later lines arrive immediately.
     let mut follow = kubectl.follow(&["logs", "-f", "p", "--tail=1"]);
     follow.until("three");
     kubelet.log("four");
@@ -257,7 +257,7 @@ fn reports_errors_of_kubelets() {
         assert!(!outcome.success && outcome.err.contains(want), "{pod} {spdy}: {outcome}");
     }
 
-    // No kubelet at this port.
+    // No kubelet listens on this port.
     let status = r#"{"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 1}}}}"#;
     kubectl.ok(&["patch", "node", "n", "--subresource=status", "--type=merge", "-p", status]);
     let complaint = kubectl.fails(&["logs", "p"]);
@@ -329,7 +329,7 @@ fn proxies_to_pods_services_and_nodes() {
         let complaint = kubectl.fails(&["get", "--raw", &path]);
         assert!(complaint.contains(want), "{path}: {complaint}");
     }
-    // Endpoints that are no pod's address are not dialed.
+    // Endpoints that are not the address of a pod are not dialed.
     let endpoints = r#"{"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "s"}, "subsets": [
         {"addresses": [{"ip": "10.1.2.3", "targetRef": {"kind": "Pod", "namespace": "default", "name": "p"}}],
          "ports": [{"name": "80-8080", "port": 8080}]}]}"#;
@@ -339,7 +339,7 @@ fn proxies_to_pods_services_and_nodes() {
         assert!(complaint.contains(&format!("no endpoints available for service \"{id}\"")), "{complaint}");
     }
 
-    // kubectl's own proxy, in front of the whole server.
+    // `kubectl proxy`, in front of the whole server.
     let mut proxy = kubectl.follow(&["proxy", "--port=0"]);
     let line = proxy.until("Starting to serve on ");
     let mut connection = TcpStream::connect(line.trim_start_matches("Starting to serve on ")).unwrap();

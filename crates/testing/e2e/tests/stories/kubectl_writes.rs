@@ -1,4 +1,4 @@
-//! Writes other than `apply`: dry runs, refusals, and writes without a change.
+//! Writes other than `apply`: dry runs, rejections, and writes without a change.
 
 use binnacle_testkit::{Kubectl, Server};
 use serde_json::json;
@@ -30,7 +30,7 @@ fn kubectl_diff_shows_changes() {
         assert!(!changed.success, "{changed}");
         assert!(changed.out.contains("-  replicas: 3\n+  replicas: 4\n"), "{changed}");
         assert!(changed.out.contains("-  generation: 1\n+  generation: 2\n"), "{changed}");
-        // It has had no effect.
+        // It had no effect.
         assert_eq!(kubectl.json(&["get", "--namespace=shop", "deployment/shop-web"])["spec"]["replicas"], 3);
     }
 }
@@ -59,7 +59,7 @@ fn kubectl_reports_unknown_fields() {
     assert!(warn.success && warn.err.contains("Warning: unknown field \"spec.replica\"\n"), "{warn}");
     let ignore = create("--validate=ignore", "ignore");
     assert!(ignore.success && ignore.err.is_empty(), "{ignore}");
-    // A wrong type is refused at any level of field validation.
+    // A wrong type is rejected at any level of field validation.
     let typed = deployment().replace("replicas: 3", "replicas: three");
     let typed = kubectl.run_with(&["create", "--validate=ignore", "--namespace=shop", "-f", "-"], &typed);
     assert!(

@@ -1,4 +1,4 @@
-//! Expensive bodies: their answers, their cost for the server, and the delay of other clients.
+//! Expensive bodies: the responses, the cost for the server, and the delay of other clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,11 +21,11 @@ const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const REVISIONS: &str = "/apis/apps/v1/namespaces/default/controllerrevisions";
 
-/// The limit on the server's peak memory: it begins with about 100 MiB.
+/// The limit on the server's peak memory, which starts at about 100 MiB.
 const MEMORY: u64 = 700 << 20;
-/// The longest wait of other clients. The server under test is not optimized and shares the machine with other tests.
+/// The maximum wait of other clients. The server is a debug build and shares the machine with other tests.
 const TIMEOUT: Duration = Duration::from_secs(4);
-/// The longest answer, in bytes.
+/// The maximum response size, in bytes.
 const ANSWER: usize = 1 << 20;
 
 struct Attack {
@@ -44,7 +44,7 @@ fn repeated(before: &str, item: &str, count: usize, after: &str) -> Vec<u8> {
     format!("{before}{list}{after}").into_bytes()
 }
 
-/// Returns items made from their numbers.
+/// Returns items generated from their numbers.
 fn numbered(before: &str, item: impl Fn(usize) -> String, count: usize, after: &str) -> Vec<u8> {
     let list = (0..count).map(item).collect::<Vec<_>>().join(",");
     format!("{before}{list}{after}").into_bytes()
@@ -168,7 +168,7 @@ fn pod_of_empty_containers(count: usize) -> Vec<u8> {
     [b"k8s\0".to_vec(), field(1, &type_meta), field(2, &field(2, &spec))].concat()
 }
 
-/// Another client of the server, which keeps requesting a health check and an object.
+/// Another client of the server, which repeatedly requests a health check and an object.
 struct Bystander {
     stop: Arc<AtomicBool>,
     task: tokio::task::JoinHandle<(usize, Duration)>,
@@ -194,7 +194,7 @@ impl Bystander {
         Self { stop, task }
     }
 
-    /// Stops the requests. Returns their number and the longest wait.
+    /// Stops the requests. Returns their number and the maximum wait.
     async fn stop(self) -> (usize, Duration) {
         self.stop.store(true, Ordering::SeqCst);
         self.task.await.unwrap()
@@ -225,7 +225,7 @@ async fn large_bodies_do_not_delay_other_requests() {
         let bystander = Bystander::start(&server).await;
         let before = peak(&server);
         let began = Instant::now();
-        // Two at once, as an attacker would send them.
+        // Two at the same time, as an attacker would send them.
         let mut other = server.client().await;
         let headers = [("content-type", attack.kind)];
         let (one, two) = tokio::join!(
@@ -252,7 +252,7 @@ async fn large_bodies_do_not_delay_other_requests() {
     }
 }
 
-/// An object that grows by small requests does not become larger than the store accepts, with either engine and any
+/// An object that grows by small requests does not exceed the size that the store accepts, with either engine and any
 /// verb.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]

@@ -1,4 +1,4 @@
-//! Addresses that were accepted once, in fields that are older than the strict rules: the feature gate says whether they
+//! Addresses that were accepted once, in fields that are older than the strict rules: the feature gate decides if they
 //! still are.
 
 use binnacle_testkit::Server;
@@ -68,7 +68,7 @@ async fn strict_ip_validation_follows_its_feature_gate() {
                 answer.headers.get_all("warning").iter().filter_map(|one| one.to_str().ok()).collect();
             assert!(warnings.iter().any(|told| told.contains(warning)), "{object}: {warnings:?}");
         }
-        // What cannot be parsed is refused in any case.
+        // Text that cannot be parsed is rejected in any case.
         let object = json!({"metadata": {"name": "x"}, "spec": {"ports": [{"port": 1}], "externalIPs": ["1.2.3"]}});
         let path = format!("{NAMESPACE}/services");
         let answer =

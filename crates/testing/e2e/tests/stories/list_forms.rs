@@ -1,5 +1,5 @@
 //! Lists of all forms have the same contents and are streamed: a client that requests many without reading them costs
-//! no memory and delays no other.
+//! no memory and does not delay others.
 
 use std::time::{Duration, Instant};
 

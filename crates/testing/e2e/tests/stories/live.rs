@@ -1,4 +1,4 @@
-//! The page at `/debug/live`, and who may open its WebSocket.
+//! The page at `/debug/live`, and the permission to open its WebSocket.
 
 mod browser;
 
@@ -19,7 +19,7 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 use crate::authorization::{Rig, until};
 
 const PAGE: &str = "/debug/live";
-/// A user agent that would do harm if it were taken for HTML.
+/// A user agent that would do harm if it were treated as HTML.
 const HOSTILE: &str = "<script>window.evil=1</script><img src=x onerror=window.evil=1>";
 
 fn rig() -> Rig {
@@ -35,7 +35,7 @@ async fn tls(server: &Server) -> TlsStream<TcpStream> {
     TlsConnector::from(Arc::new(handshake.config())).connect(name, tcp).await.unwrap()
 }
 
-/// Opens a WebSocket on a connection; the error is the status of the refusal.
+/// Opens a WebSocket on a connection; the error is the status code of the rejection.
 async fn open<S>(stream: S, url: &str, headers: &[(&'static str, &str)]) -> Result<WebSocketStream<S>, u16>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -51,7 +51,7 @@ where
     }
 }
 
-/// Opens the socket of the page as the holder of a token, with a page's origin and ticket, if it has them.
+/// Opens the WebSocket of the page as the holder of a token, with the origin and ticket of a page if given.
 async fn socket(
     server: &Server,
     token: &str,
@@ -83,7 +83,7 @@ async fn next<S: AsyncRead + AsyncWrite + Unpin>(socket: &mut WebSocketStream<S>
     }
 }
 
-/// Lets a user see the page.
+/// Allows a user to see the page.
 async fn allow(rig: &Rig, user: &str) {
     let group = "rbac.authorization.k8s.io";
     let rules = json!([{"verbs": ["get"], "nonResourceURLs": ["/debug/live*"]}]);
@@ -130,7 +130,7 @@ async fn requires_permission() {
     assert_eq!(rig.code("bob", "GET", PAGE).await, 403);
 }
 
-/// Pages of others cannot use the credentials that a browser or a proxy adds.
+/// Foreign pages cannot use the credentials that a browser or a proxy adds.
 #[tokio::test]
 async fn rejects_pages_of_other_origins() {
     let rig = rig();
@@ -192,7 +192,7 @@ async fn streams_events() {
     assert!(told["flowControl"]["levels"].as_array().unwrap().iter().any(|level| level["name"] == "exempt"), "{told}");
     assert_eq!(told["webhooks"], json!([]));
 
-    // Eight pages at most; a place is free again once a page is closed.
+    // Eight pages at most; a closed page frees a place.
     let mut more = Vec::new();
     for _ in 0..7 {
         more.push(socket(&rig.server, "root", None, None).await.unwrap());
@@ -206,30 +206,7 @@ async fn streams_events() {
     gone.await.unwrap();
 }
 
-#[tokio::test]
-async fn counts_sent_events_for_each_watcher() {
-    let rig = rig();
-    let mut page = socket(&rig.server, "root", None, None).await.unwrap();
-    let path = "/api/v1/namespaces/default/configmaps?watch=true";
-    let mut watches = Vec::new();
-    for _ in 0..2 {
-        let mut client = rig.client().await;
-        let watch = client.open("GET", path, &[("authorization", "Bearer root")], "").await.unwrap();
-        assert_eq!(watch.status(), 200);
-        watches.push((client, watch));
-    }
-    rig.make("/api/v1/namespaces/default/configmaps", json!({"metadata": {"name": "c"}})).await;
-    loop {
-        let message = next(&mut page).await.unwrap();
-        let rows = message["caches"]["rows"].as_array().unwrap();
-        if rows.iter().any(|row| row["resource"] == "configmaps" && row["sent"] == 2) {
-            break;
-        }
-    }
-    drop(watches);
-}
-
-/// kubectl's proxy adds the credentials; the origin of its pages is not the name of the server.
+/// `kubectl proxy` adds the credentials; the origin of its pages is not the server's name.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 async fn works_through_kubectl_proxy() {

@@ -1,5 +1,5 @@
-//! etcd executes a write and its answer is lost. The server cannot know if the object exists, so the values that it may
-//! use are not allocated again.
+//! etcd executes a write and its response is lost. The server cannot tell whether the object exists, so values that it
+//! may use are not allocated again.
 
 use binnacle_testkit::https::{Answer, Client};
 use binnacle_testkit::{Etcd, Server};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 const SERVICES: &str = "/api/v1/namespaces/default/services";
-/// Only the write without an answer contains this.
+/// Only the write that gets no response contains this.
 const MARK: &str = "nobody-hears-of-this";
 
 fn service(name: &str, address: &str, node_port: u16) -> Value {
@@ -21,7 +21,7 @@ async fn send(client: &mut Client, method: &str, path: &str, service: &Value) ->
     client.send(method, path, &JSON, service.to_string()).await.unwrap()
 }
 
-/// Sends a write whose answer is lost, of a service that exists afterwards.
+/// Sends a write whose response is lost, of a service that exists afterwards.
 async fn lose(etcd: &Etcd, client: &mut Client, method: &str, path: &str, mut service: Value) {
     service["metadata"]["annotations"] = json!({"mark": MARK});
     etcd.lose_answer(MARK);
@@ -33,7 +33,7 @@ async fn lose(etcd: &Etcd, client: &mut Client, method: &str, path: &str, mut se
     assert!(there.status == 200 && there.body.contains(MARK), "it was carried out: {}", there.body);
 }
 
-/// Checks that a service with the same address or port is refused.
+/// Checks that a service with the same address or port is rejected.
 async fn refuse(client: &mut Client, address: &str, node_port: u16, why: &str) {
     let answer = send(client, "POST", SERVICES, &service("another", address, node_port)).await;
     assert_eq!(answer.status, 422, "{}", answer.body);
@@ -67,7 +67,7 @@ async fn services_of_unknown_outcome_keep_their_allocations() {
     refuse(&mut client, "10.0.0.88", 30_089, ADDRESS).await;
     refuse(&mut client, "10.0.0.89", 30_088, PORT).await;
 
-    // A write that certainly had no effect releases its address and port.
+    // A write that had no effect for certain releases its address and port.
     let mut invalid = service("invalid", "10.0.0.99", 30_099);
     invalid["spec"]["sessionAffinity"] = "no such thing".into();
     let answer = send(&mut client, "POST", SERVICES, &invalid).await;

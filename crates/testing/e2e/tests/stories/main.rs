@@ -1,4 +1,4 @@
-//! The real program as its users see it, one module per story.
+//! End-to-end tests of the real program, one module per topic.
 //!
 //! Every test starts its own server on a free port. Tests that need etcd, kubectl or recorded data are ignored if these
 //! were missing when the tests were built.

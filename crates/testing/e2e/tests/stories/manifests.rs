@@ -1,4 +1,4 @@
-//! The manifests of an ordinary shop, by kind: `manifests/*.yaml`.
+//! The manifests of a typical shop, by kind: `manifests/*.yaml`.
 
 /// A manifest, and kubectl's output for it.
 pub(crate) struct Manifest {
@@ -10,7 +10,7 @@ pub(crate) struct Manifest {
     pub(crate) wide: &'static [&'static str],
     /// Lines in the output of `describe`, with runs of spaces as one.
     pub(crate) describe: &'static [&'static str],
-    /// The minor version from which kubectl describes the stored form.
+    /// The first minor version whose kubectl describes the stored form.
     pub(crate) described_since: u32,
 }
 
@@ -20,13 +20,13 @@ impl Manifest {
         format!("{}/{}", self.resource, self.name)
     }
 
-    /// Returns the text for a namespace (an event also has that of the object that it is about).
+    /// Returns the manifest for a namespace (an event also contains that of its object).
     pub(crate) fn text(&self, namespace: &str) -> String {
         self.yaml.replace("NAMESPACE", namespace)
     }
 
-    /// Returns true if a new object is stored without a field that reading fills in (the phase of a claim). The next
-    /// write stores the field, so it changes the version even without another change, as in Go.
+    /// Returns true if a new object is stored without a field that is set on reads (the phase of a claim). The next
+    /// write stores the field, so it changes the version even without another change, as in kube-apiserver.
     pub(crate) fn completed_when_read(&self) -> bool {
         self.resource == "persistentvolumeclaim"
     }
@@ -169,7 +169,7 @@ pub(crate) const ALL: &[Manifest] = &[
     },
 ];
 
-/// Returns text with runs of white space as one blank, for comparisons of formatted output.
+/// Returns the text with whitespace collapsed to single spaces, to compare formatted output.
 pub(crate) fn squeezed(text: &str) -> String {
     text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ") + "\n").collect()
 }

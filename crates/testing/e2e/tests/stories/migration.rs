@@ -17,7 +17,7 @@ use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// The last acknowledged write of each name; an unanswered write may or may not have taken effect.
+/// The last acknowledged write of each name. A write without a response may or may not have taken effect.
 type ExpectedWrites = Arc<Mutex<BTreeMap<String, Vec<Option<String>>>>>;
 
 pub(crate) fn config_map(name: &str, value: &str) -> ConfigMap {
@@ -48,7 +48,7 @@ pub(crate) async fn populate(client: &Client, count: usize) {
     events.create(&PostParams::default(), &serde_json::from_value(event).unwrap()).await.unwrap();
 }
 
-/// Names and objects without their versions, ordered by version; and the newest version.
+/// Names and objects without their versions, ordered by version, and the newest version.
 #[derive(Debug)]
 pub(crate) struct Contents {
     objects: Vec<(String, Value)>,
@@ -82,7 +82,7 @@ fn store_of(etcd: &Etcd) -> String {
     format!("etcd:{}", etcd.endpoints().join(","))
 }
 
-/// Checks that old versions have no other meaning now: a watch from one gets 410, a write based on one 409.
+/// Checks that old versions are not reused with another meaning: a watch from one gets 410, a write based on one 409.
 pub(crate) async fn old_versions_are_gone(client: &Client, version: u64) {
     let watch = maps(client).watch(&WatchParams::default(), &version.to_string()).await;
     let first = match watch {
@@ -146,7 +146,7 @@ async fn migrates_to_etcd_and_back() {
     old_versions_are_gone(&client, before.newest).await;
 }
 
-/// The tool is killed again and again while it copies, in both directions.
+/// The tool is killed repeatedly while it copies, in both directions.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn resumes_after_kills() {
@@ -198,7 +198,7 @@ async fn resumes_after_kills() {
     contents(&third.kube().await).await.assert_is(&before);
 }
 
-/// etcd is killed while it is filled, and while it is read: the tool waits for it. Meanwhile no server starts on it.
+/// etcd is killed while it is filled, and while it is read. The tool waits for it; meanwhile no server starts on it.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn waits_for_etcd_that_is_killed() {
@@ -230,7 +230,7 @@ async fn waits_for_etcd_that_is_killed() {
     contents(&last.kube().await).await.assert_is(&before);
 }
 
-/// Three members with certificates, whose leader is killed; incomplete data is not served from there either.
+/// Three members with certificates, whose leader is killed. Incomplete data is not served from there either.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn migrates_to_a_secure_cluster() {
@@ -297,7 +297,7 @@ fn refusal(arguments: &[String]) -> String {
     std::fs::read_to_string(log).unwrap()
 }
 
-/// Writes until told to stop or until the server is down.
+/// Writes until `done` is set or the server is down.
 async fn write(client: Client, writer: usize, known: ExpectedWrites, done: Arc<AtomicBool>) {
     let api = maps(&client);
     for n in 0.. {
@@ -347,7 +347,7 @@ async fn all_acknowledged(client: &Client, known: &ExpectedWrites) {
     }
 }
 
-/// A running server's data is copied and followed while clients write; the switch is made when the server stops.
+/// A running server's data is copied and followed while clients write. The switch happens when the server stops.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn migrates_online_until_the_server_stops() {

@@ -1,4 +1,4 @@
-//! Namespaces are isolated: objects of one are visible in that one and in lists of all.
+//! Namespaces are isolated: an object of one is visible only there and in lists of all namespaces.
 
 use binnacle_testkit::Server;
 use futures::StreamExt;
@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, WatchEvent, WatchParams};
 use serde_json::json;
 
-/// Names that are prefixes of others, which sort in different ways.
+/// Names that are prefixes of others, which affects their order.
 const NAMESPACES: [&str; 4] = ["a", "a-b", "a.b", "ab"];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -68,7 +68,7 @@ async fn rejects_writes_outside_the_namespace_of_the_path() {
     let client = server.kube().await;
     crate::namespace(&client, "here").await;
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), "here");
-    // An object with another namespace than the path's is refused.
+    // An object whose namespace differs from the path's is rejected.
     let elsewhere = json!({"metadata": {"name": "x", "namespace": "default"}});
     let error = api.create(&PostParams::default(), &serde_json::from_value(elsewhere).unwrap()).await.unwrap_err();
     let kube::Error::Api(status) = error else { panic!("{error}") };

@@ -1,5 +1,5 @@
-//! A kubelet with a certificate: it updates its node and lease, mirrors its pods, and cannot extend its permissions by
-//! writes.
+//! A kubelet with a certificate: it updates its node and lease, creates mirror pods, and cannot extend its permissions
+//! by writes.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

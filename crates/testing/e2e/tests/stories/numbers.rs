@@ -1,5 +1,5 @@
-//! Numbers that floating point cannot hold, and metadata with numbers in other forms. The answers are those of
-//! kube-apiserver.
+//! Numbers that do not fit in floating point, and metadata with numbers in other forms. The responses are
+//! kube-apiserver's.
 
 use binnacle_testkit::Server;
 use binnacle_testkit::https::Client;
@@ -114,7 +114,7 @@ async fn rejects_patches_with_numbers_beyond_floating_point() {
             assert_eq!((code, answer["message"].as_str().unwrap_or_default()), (400, want), "{body}");
         }
     }
-    // Without field validation, the result is what has to be decoded.
+    // Without field validation, the result is the part that can be decoded.
     let path = format!("{OBJECTS}/a?fieldValidation=Ignore");
     for (kind, body) in
         [(PATCH, r#"[{"op":"add","path":"/spec/x","value":1E400}]"#), (MERGE, r#"{"spec":{"x":1E400}}"#)]

@@ -1,4 +1,4 @@
-//! Operator's tools: damage, sizes, and a check if a server can take over a store.
+//! The operator's tools: damage, sizes, and a check whether a server can take over a store.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ async fn inspects_and_checks_a_data_directory() {
         let resources = sizes["resources"].as_array().unwrap().clone();
         resources.into_iter().find(|resource| resource["resource"] == name).unwrap()
     };
-    // A running server is asked; a stopped one is not needed.
+    // With a running server its API is used; a stopped server is not needed.
     let running = sizes(&["--largest", "3"]);
     assert_eq!(running["largest"].as_array().unwrap().len(), 3);
     let doctor = Tool::run(&["doctor", &store]);
@@ -146,7 +146,7 @@ async fn backs_up_and_restores_a_running_store() {
         let api: Api<ConfigMap> = Api::namespaced(restored.kube().await, "looked-at");
         let list = api.list(&ListParams::default()).await.unwrap();
         let version: u64 = list.metadata.resource_version.clone().unwrap().parse().unwrap();
-        // No version that a client has seen is used again.
+        // No version that a client has seen is reused.
         assert!(version > newest + 900_000_000, "{version} after {newest}");
         let ours = list.items.iter().filter(|map| map.name_any() != "kube-root-ca.crt").count();
         if arguments.is_empty() {
@@ -172,7 +172,7 @@ async fn salvages_a_damaged_store() {
     let refused = Tool::run(&["backup", &format!("embedded:{data}"), &server.temp().join("backup")]);
     assert!(refused.code == Some(1) && refused.err.contains("'binnacle salvage'"), "{refused:?}");
 
-    // The authorities and keys of the data directory stay.
+    // The CAs and keys of the data directory stay.
     let damaged = server.temp().join("damaged");
     std::fs::rename(Path::new(&data).join("store"), &damaged).unwrap();
     let told = Tool::succeed(&["salvage", &damaged, &data]);

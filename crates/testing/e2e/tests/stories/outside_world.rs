@@ -1,5 +1,5 @@
-//! A server whose clients' webhooks do not answer: it starts, says that it is alive, and can be repaired. The webhooks may
-//! run in pods that wait for this server.
+//! A server whose clients' webhooks do not respond: it starts, reports that it is live, and can be repaired. The
+//! webhooks may run in pods that wait for this server.
 
 use std::net::TcpListener;
 
@@ -12,12 +12,12 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 
-/// Waits until a path, such as one of a health check, is answered with 200.
+/// Waits until a path, such as that of a health check, returns 200.
 async fn wait_for(server: &Server, path: &str) {
     wait_until(path, async || (send(server, "GET", path, &Value::Null).await.0 == 200).then_some(())).await;
 }
 
-/// Makes a webhook that is asked about everything, and refuses all of it: nobody listens at its address.
+/// Creates a webhook for all requests that rejects everything, because nothing listens at its address.
 async fn refuse_everything(server: &Server) {
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let rule = json!({"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]});
@@ -37,7 +37,7 @@ async fn refuse_everything(server: &Server) {
 #[tokio::test(flavor = "multi_thread")]
 async fn starts_despite_a_silent_conversion_webhook() {
     let mut server = Server::durable();
-    // The system accepts connections in its place, and nobody answers them.
+    // The kernel accepts connections in its place, and nobody responds.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
     let version = |name: &str, storage: bool| {
@@ -82,7 +82,7 @@ async fn renews_its_lease_despite_a_failing_webhook() {
     refuse_everything(&server).await;
     let before = renewed().await;
     wait_until("the lease to be renewed", async || (renewed().await != before).then_some(())).await;
-    // The lease of somebody else is judged, whoever writes it.
+    // The lease of another holder is sent to the webhook, whoever writes it.
     let lease = json!({"metadata": {"name": "another"}, "spec": {"holderIdentity": "x"}});
     let (code, status) = send(&server, "POST", LEASES, &lease).await;
     assert_eq!(code, 500, "{status}");

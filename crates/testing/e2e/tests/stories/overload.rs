@@ -1,4 +1,4 @@
-//! More requests than the server may serve at once: each user's share is kept, and the rest is refused in time.
+//! More requests than the server may execute concurrently: each user's share is kept, and the rest is rejected in time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ const NODES: &str = "/api/v1/nodes";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces";
 const GROUP: &str = "crowd";
 
-/// A connection of somebody as whom the administrator acts.
+/// A connection on which the administrator impersonates a user.
 struct ImpersonatingClient {
     client: Client,
     name: String,
@@ -45,7 +45,7 @@ async fn make(client: &mut Client, path: &str, object: &Value) {
     assert_eq!(answer.status, 201, "{}", answer.body);
 }
 
-/// Lets the crowd do everything with config maps.
+/// Grants the crowd all permissions for config maps.
 async fn allow_the_crowd(server: &Server, client: &mut Client, handshake: &Handshake) {
     let rbac = "/apis/rbac.authorization.k8s.io/v1";
     let rules = json!([{"verbs": ["*"], "apiGroups": [""], "resources": ["configmaps"]}]);
@@ -95,7 +95,7 @@ impl Lease {
 /// Returns the lease of a node and that of the scheduler.
 async fn leases(server: &Server, client: &mut Client, handshake: &Handshake) -> [Lease; 2] {
     make(client, NODES, &json!({"metadata": {"name": "n1"}})).await;
-    // The server makes the namespace.
+    // The server creates the namespace.
     wait_until("the namespace of leases", async || {
         (client.get("/api/v1/namespaces/kube-node-lease").await.unwrap().status == 200).then_some(())
     })
@@ -112,8 +112,8 @@ async fn counted(client: &mut Client, metric: &str, labels: &[&str]) -> f64 {
     found.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
 }
 
-/// Many clients list everything again and again, each with an identity of its own; the node and the scheduler are not
-/// kept waiting for them. What that means in milliseconds is measured by `bench/leases.py`.
+/// Many clients with different identities list everything repeatedly; the node and the scheduler do not have to wait
+/// for them. `bench/leases.py` measures the latency.
 #[tokio::test(flavor = "multi_thread")]
 async fn renews_leases_under_a_flood_of_lists() {
     const LISTERS: usize = 100;
@@ -161,8 +161,8 @@ async fn renews_leases_under_a_flood_of_lists() {
     }
 }
 
-/// Many times as much as the server may do at once: what does not fit into the queue of the flow is refused with the
-/// time to wait, what is in it is done, and the others' requests are served meanwhile.
+/// Many times the concurrency limit of the server: requests that do not fit in the queue of the flow are rejected with
+/// a retry delay, queued ones are executed, and other users' requests are served meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn rejects_excess_requests_in_time() {
     const REQUESTS: usize = 500;
@@ -218,7 +218,7 @@ async fn rejects_excess_requests_in_time() {
     let answers = crowd.join_all().await;
     let (served, refused): (Vec<&Answer>, Vec<&Answer>) = answers.iter().partition(|answer| answer.status == 201);
     for answer in &refused {
-        // The longer it lasts, the later.
+        // The longer it lasts, the longer the delay.
         let later: u32 = answer.header("retry-after").parse().unwrap_or_default();
         assert!(answer.status == 429 && (1..=8).contains(&later), "{} {later} {}", answer.status, answer.body);
     }

@@ -1,4 +1,4 @@
-//! The packages that provide a server to tests in Python and JavaScript, checked by their own tests.
+//! The packages that provide a server to tests in Python and JavaScript, verified by their own tests.
 
 use std::path::Path;
 use std::process::Command;

@@ -105,7 +105,7 @@ async fn proxies_unknown_groups_to_peers() {
     let old = Member::start(&etcd, &authority, "old", &["--runtime-config=batch/v1=false,autoscaling/v1=false"]);
     let new = Member::start(&etcd, &authority, "new", &["--runtime-config=policy/v1=false"]);
 
-    // Before peers are found, and for requests that come from a peer, the resource does not exist.
+    // Before peers are found, and for requests from a peer, the resource does not exist.
     until("jobs are found elsewhere", async || old.get(JOBS, &[]).await.status == 200).await;
     assert_eq!(old.get(JOBS, &[("x-kubernetes-peer-proxied", "true")]).await.status, 404);
     assert_eq!(old.get(JOBS, &[("x-kubernetes-peer-proxied", "1")]).await.status, 200);
@@ -117,7 +117,7 @@ async fn proxies_unknown_groups_to_peers() {
     // A watch is forwarded, and its events arrive while it is open.
     let watched = old.get(&format!("{JOBS}?watch=true&resourceVersion=0&timeoutSeconds=2"), &[]).await;
     assert!(watched.body.contains("\"ADDED\"") && watched.body.contains("\"there\""), "{}", watched.body);
-    // The peer authorizes each caller as themselves.
+    // The peer authorizes each caller under its own name.
     let refused = old.send("alice", "GET", JOBS, &[], &Value::Null).await;
     assert_eq!(refused.status, 403, "{}", refused.body);
     // Requests are forwarded in the other direction, too.
@@ -158,7 +158,7 @@ async fn proxies_unknown_groups_to_peers() {
     assert!(gone.status == 503 && gone.body.starts_with("error trying to reach service: "), "{}", gone.body);
 }
 
-/// The authorities of a cluster change while its servers run; a file without certificates changes nothing.
+/// The CAs of a cluster change while its servers run; a file without certificates changes nothing.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn reloads_peer_authorities() {
@@ -183,8 +183,8 @@ async fn reloads_peer_authorities() {
     until("the other server is not believed again", async || old.get(JOBS, &[]).await.status == 503).await;
 }
 
-/// A definition is the same for all servers: resources that it no longer has are not requested from another server,
-/// which may not have noticed.
+/// A definition is the same for all servers: a resource that was removed from it is not requested from another server,
+/// which may not have noticed the removal.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn does_not_proxy_custom_resources_to_peers() {

@@ -1,4 +1,4 @@
-//! A real Prometheus scrapes the server over TLS with a token, and the questions of dashboards and alerts have answers.
+//! A real Prometheus scrapes the server over TLS with a token, and the queries of dashboards and alerts have results.
 
 use std::process::{Child, Command, Stdio};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A Prometheus of its own, which ends with this value.
+/// A Prometheus process, which ends when this is dropped.
 struct Prometheus {
     child: Child,
     port: Port,
@@ -50,7 +50,7 @@ impl Prometheus {
         Self { child, port }
     }
 
-    /// Returns the answer of its API to a path; `None` while it does not answer.
+    /// Returns the response of its API for a path, or `None` while it does not respond.
     async fn get(&self, path: &str) -> Option<Value> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port.number())).await.ok()?;
         let request = format!("GET {path} HTTP/1.0\r\nHost: prometheus\r\n\r\n");
@@ -60,7 +60,7 @@ impl Prometheus {
         serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()
     }
 
-    /// Returns the values of an expression.
+    /// Returns the values of a query.
     async fn query(&self, expression: &str) -> Option<Vec<f64>> {
         let encoded: String = expression.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let answer = self.get(&format!("/api/v1/query?query={encoded}")).await?;
@@ -82,7 +82,7 @@ groups:
     expr: requests:errors:ratio > (14.4 * 0.001)
 "#;
 
-/// Sends requests of which some fail.
+/// Sends requests, some of them invalid.
 async fn load(client: &mut Client) {
     let secrets = "/api/v1/namespaces/default/secrets";
     for path in ["/api/v1/namespaces/default", "/api/v1/namespaces/default/configmaps", "/api/v1/configmaps"] {
@@ -90,14 +90,14 @@ async fn load(client: &mut Client) {
     }
     let kind = [("content-type", "application/json")];
     let secret = json!({"metadata": {"generateName": "a-"}}).to_string();
-    // A webhook that nobody answers for, once it is followed.
+    // A webhook without a server, once it is effective.
     assert!(matches!(client.send("POST", secrets, &kind, secret).await.unwrap().status, 201 | 500));
     let map = json!({"metadata": {"generateName": "a-"}}).to_string();
     let maps = "/api/v1/namespaces/default/configmaps";
     assert_eq!(client.send("POST", maps, &kind, map).await.unwrap().status, 201);
 }
 
-/// Starts a server that knows the token of Prometheus.
+/// Starts a server that accepts the token of Prometheus.
 fn monitored(temp: &TempDir, more: &[&str]) -> Server {
     let tokens = temp.file("tokens.csv", "metrics-token,prometheus,prometheus,system:monitoring\n");
     let places = [format!("--data-dir={}", temp.join("data")), format!("--token-auth-file={tokens}")];
@@ -123,7 +123,7 @@ async fn documented_queries_return_results() {
     let kind = [("content-type", "application/json")];
     assert_eq!(client.send("POST", hooks, &kind, hook.to_string()).await.unwrap().status, 201);
 
-    // The expressions that docs/observability.md names, each with the values that it may have.
+    // The queries in docs/operating.md, each with the values that it may have.
     let positive = |value: f64| value > 0.0;
     let share = |value: f64| (0.0..=1.0).contains(&value);
     let number = |value: f64| value >= 0.0;
@@ -155,7 +155,7 @@ async fn documented_queries_return_results() {
     assert_eq!((&target["health"], &target["lastError"]), (&json!("up"), &json!("")), "{target}");
 }
 
-/// A Prometheus that wants native histograms asks for protobuf first.
+/// Prometheus with native histograms prefers protobuf in its Accept header.
 #[tokio::test(flavor = "multi_thread")]
 async fn serves_protobuf_metrics() {
     let temp = TempDir::new();
@@ -175,7 +175,7 @@ async fn serves_protobuf_metrics() {
     assert!(answer.headers().contains_key("process-start-time-unix"));
 }
 
-/// A Prometheus that wants native histograms reads the others from protobuf.
+/// A Prometheus with native histograms gets the other families from protobuf, too.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_prometheus), ignore = "needs prometheus")]
 async fn prometheus_reads_protobuf_metrics() {
@@ -199,7 +199,7 @@ async fn prometheus_reads_protobuf_metrics() {
 
 const NATIVE: &str = "--feature-gates=NativeHistograms=true";
 
-/// Text has no native histograms: with the gate, it has the buckets of before.
+/// The text format has no native histograms: with the gate, it still has the classic buckets.
 #[tokio::test(flavor = "multi_thread")]
 async fn native_histograms_do_not_change_text() {
     let temp = TempDir::new();
@@ -209,8 +209,8 @@ async fn native_histograms_do_not_change_text() {
     assert!(text.contains("apiserver_request_filter_duration_seconds_bucket{filter=\"audit\",le=\"0.0001\"}"));
 }
 
-/// With the gate, histograms are native ones for a Prometheus that wants them, of which it needs no bounds to compute
-/// quantiles. One whose buckets did not add up would not be taken.
+/// With the gate, Prometheus gets native histograms, from which it computes quantiles without bounds. It would reject a
+/// histogram whose buckets do not add up.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_prometheus), ignore = "needs prometheus")]
 async fn prometheus_reads_native_histograms() {
@@ -221,7 +221,7 @@ async fn prometheus_reads_native_histograms() {
     for family in [
         "apiserver_request_duration_seconds",
         "apiserver_response_sizes",
-        // Mostly zeros, which plugins that pass requests by have counted for them.
+        // Mostly zeros, from admission plugins that skip requests.
         "apiserver_admission_controller_admission_duration_seconds",
         "apiserver_admission_step_admission_duration_seconds",
         "apiserver_flowcontrol_request_execution_seconds",

@@ -26,7 +26,7 @@ async fn serves_a_protobuf_client() {
     let version = meta.text(6);
     assert!(!meta.text(5).is_empty() && !version.is_empty(), "uid and version");
 
-    // A second create is a conflict, which is in protobuf too.
+    // A second create is a conflict, also in protobuf.
     let (status, again) = call(&mut client, "POST", MAPS, &config_map("plain", "", &[])).await;
     assert_eq!((status, again.kind.as_str()), (409, "v1 Status"));
     assert_eq!(again.message.text(4), "AlreadyExists");
@@ -45,7 +45,7 @@ async fn serves_a_protobuf_client() {
     let json = client.get(&one).await.unwrap();
     assert!(json.body.contains(r#""data":{"c":"2"}"#), "{}", json.body);
 
-    // A precondition that fails, then one that holds.
+    // A failing precondition, then a successful one.
     let uid = meta.text(5);
     for (uid, want) in [("other", 409), (uid.as_str(), 200)] {
         let options = envelope("v1", "DeleteOptions", &field(2, &field(1, uid.as_bytes())));
@@ -165,7 +165,7 @@ impl<'a> Message<'a> {
         found
     }
 
-    /// Returns the last one, as in protobuf.
+    /// Returns the last field with this number, which takes precedence in protobuf.
     fn bytes(&self, tag: u64) -> &'a [u8] {
         self.all(tag).last().copied().unwrap_or_default()
     }
@@ -192,7 +192,7 @@ fn varint(rest: &mut &[u8]) -> u64 {
     number
 }
 
-/// A stream of messages, each after its length in four bytes.
+/// A stream of messages, each with a length prefix of four bytes.
 struct Frames<B> {
     body: B,
     rest: Vec<u8>,

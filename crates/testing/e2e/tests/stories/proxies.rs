@@ -1,5 +1,5 @@
-//! Proxies to a real pod, service and node: servers on a network that only exists for the test, because connections to
-//! this machine itself are refused.
+//! Proxies to a real pod, service and node. Their servers are on a network that only exists for the test, because
+//! connections to this machine itself are rejected.
 
 use std::collections::BTreeSet;
 
@@ -64,7 +64,7 @@ async fn story() {
     });
     make(&server, &format!("{CORE}/services"), service).await;
 
-    // Every verb, the rest of the path with its query, and the body are forwarded; the caller's credentials are not.
+    // Every verb, the rest of the path with its query, and the body are forwarded, but not the caller's credentials.
     let at_one = format!("{CORE}/pods/one/proxy");
     for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
         let body = if method == "GET" { "" } else { "text" };
@@ -87,8 +87,8 @@ async fn story() {
         assert_eq!(answer.status, 200, "{path} {}", answer.body);
         assert_eq!((&told(&answer)["name"], &told(&answer)["target"]), (&json!(want), &json!("/x")), "{path}");
     }
-    // A path without a trailing slash is redirected to the path with one; locations in the pod's answers are rewritten
-    // to the proxy.
+    // A path without a trailing slash is redirected to the path with one. Locations in the pod's responses are
+    // rewritten to the proxy.
     let answer = send(&server, "GET", &at_one, "").await;
     assert_eq!((answer.status, answer.header("location")), (301, format!("{at_one}/").as_str()));
     let answer = send(&server, "GET", &format!("{at_one}/moved"), "").await;

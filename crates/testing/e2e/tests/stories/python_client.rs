@@ -10,15 +10,15 @@ fn python_client_writes_objects() {
     run("writes.py", "all written");
 }
 
-/// An operator made with kopf: its own definition, handlers of creations, changes and deletions, events and peering.
+/// An operator that uses kopf: its own definition; handlers for creation, changes and deletion; events and peering.
 #[test]
 #[cfg_attr(not(has_kopf), ignore = "needs the packages kopf and kubernetes of Python")]
 fn kopf_operator_reconciles_objects() {
     run("handlers.py", "all handled");
 }
 
-/// Runs a script against a new server, and expects a text at its end. `BINNACLE_PYTHON` names another interpreter than
-/// the first one on the path.
+/// Runs a script against a new server, and expects its output to end with a text. `BINNACLE_PYTHON` overrides the
+/// interpreter on the path.
 fn run(script: &str, end: &str) {
     let python = std::env::var_os("BINNACLE_PYTHON").unwrap_or_else(|| "python3".into());
     let server = Server::ephemeral();

@@ -1,4 +1,5 @@
-//! Query parameters with empty, blank, repeated and differently cased values: none of them turns a dry run into a write.
+//! Query parameters with empty, blank, repeated and differently cased values: none of them turns a dry run into a
+//! write.
 
 use binnacle_testkit::Server;
 use binnacle_testkit::https::Client;
@@ -32,7 +33,7 @@ fn deployment() -> Value {
     json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec})
 }
 
-/// Starts a server with a config map, a pod that has ended, an account and a deployment.
+/// Starts a server with a config map, a completed pod, an account and a deployment.
 async fn server() -> (Server, Client) {
     let server = Server::start(&["--ephemeral", "--disable-admission-plugins=ServiceAccount"]);
     let mut client = server.client().await;
@@ -91,7 +92,7 @@ fn writes() -> Vec<(&'static str, String, &'static str, Value, &'static str)> {
         ("PATCH", scale, MERGE, json!({"spec": {"replicas": 5}}), "PatchOptions"),
         ("POST", format!("{NAMESPACE}/serviceaccounts/builder/token"), JSON, token, "CreateOptions"),
         ("POST", reviews, JSON, review, "CreateOptions"),
-        // The query is not read where the body has the options.
+        // The query is not read if the body contains the options.
         ("DELETE", at_pod(""), JSON, delete, ""),
     ]
 }

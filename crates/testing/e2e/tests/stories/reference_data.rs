@@ -1,5 +1,5 @@
-//! Data of a Go server: its objects are served as Go serves them, and the objects that this server creates at its start
-//! have the same keys and bytes.
+//! Data of a kube-apiserver: its objects are served as kube-apiserver serves them, and the objects that this server
+//! creates at startup have the same keys and bytes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn path(resource: &ResourceDescription, namespace: &str, name: &str) -> String {
     format!("{root}/{}{namespace}/{}/{name}", resource.version, resource.plural)
 }
 
-/// The Go project's filled objects, under the keys and in the encoding of a Go server.
+/// The filled objects of the Kubernetes project, under the keys and in the encoding of kube-apiserver.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(all(has_etcd, has_shared)), ignore = "needs etcd, and data of kube-apiserver in ../shared")]
 async fn serves_data_of_kube_apiserver() {
@@ -66,7 +66,7 @@ async fn serves_data_of_kube_apiserver() {
         let answer = client.get(&path).await.unwrap();
         let got: Value = serde_json::from_str(&answer.body).unwrap_or_default();
         want["metadata"]["resourceVersion"] = got["metadata"]["resourceVersion"].clone();
-        // Protobuf does not have the type of claim templates, and Go shows it.
+        // Protobuf does not contain the type of claim templates, and kube-apiserver omits it.
         let claims = want.pointer_mut("/spec/volumeClaimTemplates").and_then(Value::as_array_mut);
         for claim in claims.into_iter().flatten() {
             claim["apiVersion"] = "v1".into();
@@ -84,7 +84,7 @@ async fn serves_data_of_kube_apiserver() {
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// The default objects of a cluster have the keys of a Go server, and its bytes for the same objects.
+/// The default objects of a cluster have kube-apiserver's keys, and its bytes for the same objects.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(all(has_etcd, has_shared)), ignore = "needs etcd, and data of kube-apiserver in ../shared")]
 async fn stores_bootstrap_objects_like_kube_apiserver() {

@@ -1,4 +1,4 @@
-//! Informers: a reflector over thousands of objects that change during its list ends with the contents of a list.
+//! Informers: a reflector for thousands of objects that change during its list ends up with the contents of a list.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Watches across restarts: a client that resumes from the last resourceVersion gets all events once; one that is too
-//! late gets an error.
+//! Watches across restarts: a client that resumes from the last resourceVersion gets all events once; a client that is
+//! too late gets an error.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ async fn across_restarts(restart: impl Fn(&mut Server)) {
     let known: BTreeSet<_> = seen.iter().cloned().collect();
     let missed: Vec<_> = acknowledged.difference(&known).collect();
     assert!(missed.is_empty(), "{missed:?} missed of {} writes", acknowledged.len());
-    // The whole history in one watch: the same events, including those whose answer was cut off.
+    // The whole history in one watch: the same events, including those whose response was cut off.
     let whole = Arc::new(Mutex::new(Vec::new()));
     let again = tokio::spawn(follow(client, start, whole.clone()));
     let last = seen.last().unwrap().version;
@@ -112,7 +112,7 @@ async fn write(client: Client, writer: usize, acknowledged: Arc<Mutex<BTreeSet<W
         if let Ok(changed) = api.patch(&name, &PatchParams::default(), &patch).await {
             note("MODIFIED", &changed);
         }
-        // The answer to a deletion has the old object: only the watch has the version of the deletion.
+        // The response to a delete contains the old object: only the watch has the version of the deletion.
         if n % 3 == 0 {
             drop(api.delete(&name, &DeleteParams::default()).await);
         }
@@ -161,7 +161,7 @@ async fn watches_of_compacted_versions_expire() {
     let page = api.list(&ListParams::default().limit(1)).await.unwrap();
     let token = page.metadata.continue_.unwrap();
 
-    // After a restart the cache begins with the stored objects: a client behind the compaction gets an error.
+    // After a restart the cache starts with the stored objects: a client behind the compaction gets an error.
     let mut n = 0;
     let refusal = wait_until("the old version is refused", async || {
         n += 1;
@@ -181,7 +181,7 @@ async fn watches_of_compacted_versions_expire() {
     assert_eq!((refusal.code, refusal.reason.as_str()), (410, "Expired"), "{refusal:?}");
     assert!(refusal.message.starts_with("too old resource version: "), "{refusal:?}");
 
-    // The error of an expired page has a token that continues with the present objects.
+    // The error of an expired page has a token that continues with the current objects.
     let error = api.list(&ListParams::default().limit(1).continue_token(&token)).await.unwrap_err();
     let kube::Error::Api(status) = error else { panic!("{error}") };
     assert_eq!((status.code, status.reason.as_str()), (410, "Expired"), "{status:?}");

@@ -1,4 +1,4 @@
-//! Servers on one etcd are restarted one after the other behind a load balancer, during load: no request is lost.
+//! Servers on one etcd are restarted one after the other behind a load balancer, under load: no request is lost.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 
 const WORKERS: usize = 8;
-/// The interval at which the balancer looks at `/readyz`; the shutdown delay is many of them.
+/// The interval at which the balancer polls `/readyz`. The shutdown delay is several of them.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A server behind the balancer.
@@ -23,7 +23,7 @@ struct Member {
     ready: AtomicBool,
 }
 
-/// A balancer of TCP connections: new ones go to the members whose `/readyz` says so, in turn; others stay.
+/// A TCP load balancer: new connections go to members with a successful `/readyz` in round-robin order; others stay.
 struct Balancer {
     address: SocketAddr,
     tasks: Vec<tokio::task::JoinHandle<()>>,
@@ -77,13 +77,13 @@ impl Drop for Balancer {
 #[derive(Default)]
 struct Outcomes {
     answered: AtomicU64,
-    /// Answers that ask to come again, as clients do.
+    /// Responses that request a retry, which clients do.
     put_off: AtomicU64,
     lost: Mutex<Vec<String>>,
 }
 
 impl Outcomes {
-    /// Counts an outcome; returns true to send the request again.
+    /// Counts an outcome. Returns true if the request should be retried.
     fn count<T>(&self, outcome: Result<T, kube::Error>) -> bool {
         match outcome {
             Ok(_) => {
@@ -102,7 +102,7 @@ impl Outcomes {
     }
 }
 
-/// Writes and reads until it is told to stop.
+/// Writes and reads until `stop` is set.
 async fn work(client: kube::Client, outcomes: Arc<Outcomes>, stop: Arc<AtomicBool>, worker: usize) {
     let maps: Api<ConfigMap> = Api::namespaced(client, "default");
     let mut round = 0;
@@ -130,7 +130,7 @@ async fn loses_no_request_during_a_rolling_restart() {
         [etcd.servers(), "--shutdown-delay-duration=2s".to_owned(), "--shutdown-send-retry-after=true".to_owned()];
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let first = tokio::task::block_in_place(|| Server::durable_with(&flags));
-    // The second one shows the same certificate, and trusts the same clients.
+    // The second server presents the same certificate, and trusts the same clients.
     let pki = |name: &str| first.temp().join(&format!("data/pki/{name}"));
     let shared = [
         format!("--tls-cert-file={}", pki("apiserver.crt")),

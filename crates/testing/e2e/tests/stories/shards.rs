@@ -1,4 +1,4 @@
-//! Lists and watches of shards (KEP 5866): each object is in one of them, and stays there.
+//! Lists and watches of shards (KEP 5866): each object is in exactly one shard, and stays there.
 
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ async fn selects_each_object_in_exactly_one_shard() {
         let selector = shard("uid", n);
         let list = get(&mut client, &format!("{MAPS}?shardSelector={}", encoded(&selector))).await;
         assert_eq!(list["metadata"]["shardInfo"], json!({"selector": selector}));
-        // In pages it is the same.
+        // The same with pages.
         let page = get(&mut client, &format!("{MAPS}?limit=1&shardSelector={}", encoded(&selector))).await;
         assert_eq!((names(&page).len(), &page["metadata"]["shardInfo"]["selector"]), (1, &json!(selector)));
         assert_eq!(names(&list).intersection(&seen).count(), 0);
@@ -59,7 +59,7 @@ async fn selects_each_object_in_exactly_one_shard() {
     assert_eq!(seen, names(&all));
     let [Some(first), Some(second)] = [0, 1].map(|n| shards[n].first()) else { panic!("{shards:?}") };
 
-    // A change of one object is seen by the watch of its shard only, and so is its end.
+    // A change of an object is visible only to the watch of its shard, and so is its deletion.
     for name in [first, second] {
         let change = r#"{"data":{"a":"b"}}"#;
         let kind = [("content-type", "application/merge-patch+json")];
@@ -79,7 +79,7 @@ async fn selects_each_object_in_exactly_one_shard() {
     let want = ["\"MODIFIED\"", "\"DELETED\""].map(|kind| (kind.to_owned(), first.clone()));
     assert_eq!(events, want);
 
-    // Of all objects of a namespace the hash is one, and a table does not tell of shards.
+    // All objects of a namespace have the same hash, and a table does not mention shards.
     let mut whole = 0;
     for n in 0..4 {
         let selector = encoded(&shard("namespace", n));
@@ -91,12 +91,12 @@ async fn selects_each_object_in_exactly_one_shard() {
     }
     assert_eq!(whole, 1);
 
-    // A deletion of many is one of the shard.
+    // A collection delete is limited to the shard.
     let path = format!("{MAPS}?shardSelector={selector}");
     assert_eq!(client.send("DELETE", &path, &[], "").await.unwrap().status, 200);
     assert_eq!(names(&get(&mut client, MAPS).await), &seen - &shards[0]);
 
-    // Where nothing is stored, nobody asks.
+    // If nothing is stored, the selector is not parsed.
     get(&mut client, "/api/v1/componentstatuses?shardSelector=x").await;
     let failed = client.get(&format!("{MAPS}?shardSelector=x")).await.unwrap();
     let failed: Value = serde_json::from_str(&failed.body).unwrap();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
-/// More events than a resource keeps in any case, and than those that wait for a watch.
+/// More events than a resource keeps in any case, plus those that are buffered for a watch.
 const UPDATES: usize = 130;
 
 async fn write(client: &mut Client, method: &str, path: &str, name: &str, number: usize) {
@@ -29,7 +29,7 @@ async fn closes_watches_that_are_not_read() {
     for number in 1..=UPDATES {
         write(&mut client, "PUT", &format!("{MAPS}/large"), "large", number).await;
     }
-    // Events in flight arrive, and then an error that events are missing.
+    // Buffered events arrive, and then an error that events are missing.
     let text = watch.into_body().collect().await.unwrap().to_bytes();
     let events: Vec<Value> = serde_json::Deserializer::from_slice(&text).into_iter().map(Result::unwrap).collect();
     let (last, told) = events.split_last().unwrap();

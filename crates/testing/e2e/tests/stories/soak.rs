@@ -1,5 +1,5 @@
-//! Hours of ordinary work on the embedded store: memory, disk and the age of pending writes stay within their limits,
-//! and the server stays ready.
+//! Hours of typical work on the embedded store: memory, disk space and the age of pending writes stay within their
+//! limits, and the server stays ready.
 //!
 //! `BINNACLE_SOAK_SECONDS` sets the duration; the state is printed every minute.
 
@@ -21,7 +21,7 @@ const NAMESPACE: &str = "soak";
 /// The compaction interval: history is dropped after one to two of these.
 const INTERVAL: Duration = Duration::from_secs(2);
 const WATCHERS: usize = 8;
-/// The number and size of objects that are updated again and again.
+/// The number and size of objects that are updated repeatedly.
 const SIZES: [(usize, usize); 3] = [(4, 200_000), (40, 5_000), (200, 300)];
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! SIGTERM with a thousand open watches ends the program at once, and every watch cleanly.
+//! SIGTERM with a thousand open watches stops the server immediately, and ends every watch cleanly.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn shuts_down_with_a_thousand_watches() {
         let client = clients.last_mut().unwrap();
         let path = "/api/v1/namespaces?watch=true&allowWatchBookmarks=true";
         let mut body = client.open("GET", path, &[], "").await.unwrap().into_body();
-        // Each has started: the existing namespaces come first.
+        // Each watch has started: the existing namespaces come first.
         let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
         assert!(first.starts_with(br#"{"type":"ADDED""#), "{first:?}");
         bodies.push(body);

@@ -38,7 +38,7 @@ async fn counts_lists_and_caches() {
     let version = version["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     let exact = format!("{MAPS}?resourceVersion={version}&resourceVersionMatch=Exact");
     assert_eq!(client.get(&exact).await.unwrap().status, 200);
-    // A lease of the store is counted when the next one begins.
+    // The objects of a lease are counted when the next lease begins.
     let mut events = 0;
     wait_until("a second lease", async || {
         events += 1;
@@ -77,7 +77,7 @@ async fn counts_lists_and_caches() {
     assert_eq!(of("apiserver_storage_list_returned_objects_total", ""), 5.0, "{metrics}");
     assert!(of("apiserver_watch_cache_events_received_total", "") >= 10.0, "{metrics}");
     assert!(of("apiserver_watch_cache_events_dispatched_total", "") >= 10.0, "{metrics}");
-    // The store has etcd's names, whichever it is.
+    // The store's metrics have etcd's names, for each store.
     for (operation, least) in [("create", 10.0), ("list", 1.0)] {
         let labels = format!("{{group=\"\",operation=\"{operation}\",resource=\"configmaps\"}}");
         for name in ["etcd_request_duration_seconds_count", "etcd_requests_total"] {
@@ -120,7 +120,7 @@ async fn reset_drops_series_with_labels() {
     let after = client.get("/metrics").await.unwrap().body;
     assert_eq!((value(&after, list), value(&after, cached)), (None, None));
     assert!(!after.contains("kubernetes_build_info") && !after.contains("registered_metrics_total"));
-    // Of what has no labels nothing is forgotten, and what is counted from now on is seen.
+    // Families without labels are not reset, and new observations are visible.
     assert!(value(&after, cpu) >= value(&before, cpu));
     assert!(value(&after, admitted).is_some_and(|count| count < 3.0), "{:?}", value(&after, admitted));
     assert_eq!(client.get(MAPS).await.unwrap().status, 200);

@@ -1,6 +1,6 @@
-//! Migration of stored objects to a new storage version, as the storage version migrator of the controller manager does
-//! it: the definition's status says that it is migrating, each object is applied without a change, and the old version
-//! is removed from `storedVersions`.
+//! Migration of stored objects to a new storage version, as by the controller manager's storage version migrator: the
+//! definition's status has the condition, each object is applied without a change, and the old version is removed from
+//! `storedVersions`.
 
 use binnacle_testkit::{Etcd, Server, wait_until};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

@@ -1,5 +1,5 @@
-//! Upgrades that can be reverted: a server that emulates an older release writes data that this release can read; newer
-//! servers read it, and rewrite it by writes without a change, as storage migrations do.
+//! Upgrades that can be rolled back: a server that emulates an older release writes data that this release can read.
+//! Newer servers read it, and rewrite it by writes without a change, as storage migrations do.
 
 use binnacle_testkit::{Etcd, Server};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};

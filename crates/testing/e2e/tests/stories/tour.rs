@@ -1,4 +1,4 @@
-//! The tour of `docs/tour.md`, typed by a test: each command's output is what the page shows.
+//! Runs the commands of `docs/tour.md`: each command's output must match the page.
 
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use binnacle_testkit::{TempDir, program, tool};
 
 const PAGE: &str = include_str!("../../../../../docs/tour.md");
 
-/// What the shell prints between one command and the next.
+/// Separates the output of two commands.
 const MARK: &str = "@@ next";
 
 struct Step {
@@ -25,7 +25,7 @@ fn commands_print_the_output_on_the_page() {
     let temp = TempDir::new();
     let programs = temp.path().join("programs");
     std::fs::create_dir(&programs).unwrap();
-    // The page's server has the usual port, which somebody else may have here; its environment is that of the page.
+    // The page's server uses the default port, which may be in use here. The environment is that of the page.
     let server = format!("#!/bin/sh\nexec '{}' --secure-port=0 \"$@\"\n", program().get_program().display());
     executable(&programs.join("kube-apiserver"), &server);
     executable(&programs.join("binnacle"), &format!("#!/bin/sh\nexec '{}' \"$@\"\n", tool().get_program().display()));
@@ -61,7 +61,7 @@ fn commands_print_the_output_on_the_page() {
     }
 }
 
-/// The commands in the page's consoles, and what follows them.
+/// The commands in the page's consoles, and the output after them.
 fn steps(page: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut inside = false;
@@ -81,12 +81,12 @@ fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
-/// True for bash's words about jobs, which depend on whether it is interactive.
+/// Returns true for bash's messages about jobs, which depend on whether it is interactive.
 fn of_the_shell(line: &str) -> bool {
     line.starts_with("bash: line ") && line.contains("Killed")
 }
 
-/// The line with one space between words, and the same word for every age and port, and for every number unless these count.
+/// The line with whitespace collapsed, and placeholders for ages, ports and numbers, unless the numbers matter.
 fn plain(line: &str, numbers: bool) -> String {
     let words = line.split_whitespace().map(|word| {
         let age = word.strip_suffix(['s', 'm']).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
@@ -103,7 +103,7 @@ fn plain(line: &str, numbers: bool) -> String {
     words.join(" ")
 }
 
-/// True if the lines are those of the page, where a line of three dots stands for any number of them.
+/// Returns true if the lines match the page, in which a line of three dots matches any number of lines.
 fn fits(want: &[String], found: &[String]) -> bool {
     let dots = |line: &String| line == "..." || line.is_empty();
     match want.split_first() {

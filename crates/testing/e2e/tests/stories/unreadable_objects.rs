@@ -1,4 +1,4 @@
-//! Unreadable objects: clients get an error for them, and can delete them with permission (KEP-3926).
+//! Unreadable objects: clients get an error for them, and can delete them if they have the permission (KEP-3926).
 
 use binnacle_testkit::{Etcd, Server, TempDir, wait_until};
 use serde_json::{Value, json};
@@ -72,7 +72,7 @@ async fn lists_and_deletes_undecodable_objects() {
         assert_eq!(list["message"], "failed to read one or more configmaps from the storage");
         let all = ["foreign", "torn"].map(|name| format!("/registry/configmaps/attic/{name}"));
         let want: Vec<_> = all.iter().map(|key| (key.as_str(), "UnexpectedServerResponse")).collect();
-        // A page ends when it is full, and then names the unreadable objects in it.
+        // A page ends when it is full, and then lists the unreadable objects in it.
         let want = if query.ends_with("=1") { &want[..1] } else { &want };
         assert_eq!(named(&list), want, "{query}");
     }

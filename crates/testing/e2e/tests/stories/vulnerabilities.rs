@@ -1,5 +1,5 @@
-//! Past vulnerabilities of the Go server, each as an attack that must fail here. The Kubernetes CVE feed describes them
-//! by name.
+//! Past vulnerabilities of kube-apiserver, each as an attack that must fail here. The Kubernetes CVE feed describes
+//! them.
 
 mod connections;
 mod leaks;
@@ -64,7 +64,7 @@ async fn with_kubelet() -> (Kubelet, Rig) {
     (kubelet, rig)
 }
 
-/// CVE-2018-1002105: after an upgrade that the kubelet refused, the connection led to the kubelet with the server's
+/// CVE-2018-1002105: after an upgrade that the kubelet rejected, the connection led to the kubelet with the server's
 /// permissions.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_upgrade_leaves_no_tunnel() {
@@ -83,7 +83,7 @@ async fn a_refused_upgrade_leaves_no_tunnel() {
     let refused = client.send("POST", &exec, &spdy, "").await.unwrap();
     assert_eq!(refused.status, 400, "{}", refused.body);
     for path in ["/runningpods/", "/exec/team/p/c?command=id", "/run/team/p/c?cmd=id"] {
-        // Closing the connection is accepted too.
+        // The server may also close the connection.
         if let Ok(answer) = client.send("GET", path, &[bearer], "").await {
             assert!(matches!(answer.status, 403 | 404) && !answer.header("audit-id").is_empty(), "{path}: {answer:?}");
         }
@@ -114,7 +114,7 @@ async fn does_not_follow_redirects_of_kubelets() {
         ];
         let exec = format!("{PODS}/p/exec?command=id&container=c&stdout=true");
         let method = if protocol == "websocket" { "GET" } else { "POST" };
-        // A WebSocket is accepted before the kubelet is asked, and gets the error as a message.
+        // A WebSocket is accepted before the kubelet is called, and gets the error as a message.
         let answer = tokio::time::timeout(Duration::from_secs(5), client.open(method, &exec, &headers, "")).await;
         if let Ok(Ok(answer)) = answer {
             assert_ne!((answer.status().as_u16(), protocol), (101, "SPDY/3.1"), "{answer:?}");
@@ -172,7 +172,7 @@ async fn limits_bodies_that_expand() {
         let headers = [("authorization", "Bearer alice"), ("content-type", kind)];
         let answer = rig.client().await.send("POST", PODS, &headers, body.as_bytes()).await.unwrap();
         assert!(matches!(answer.status, 400 | 413 | 422), "{kind} {}: {}", body.len(), answer.status);
-        // Far more than it takes, far less than it took before the fix.
+        // Far more than it takes now, far less than it took before the fix.
         assert!(began.elapsed() < Duration::from_secs(20), "{kind} {}", body.len());
     }
     assert_eq!(rig.code("alice", "GET", PODS).await, 200);

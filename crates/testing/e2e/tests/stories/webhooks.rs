@@ -1,4 +1,4 @@
-//! Admission webhooks as in real clusters: correct, slow, dead, and ones with invalid answers.
+//! Admission webhooks as in real clusters: correct, slow, dead, and with invalid responses.
 
 mod answers;
 mod custom;
@@ -24,7 +24,7 @@ enum Kind {
     Validating,
 }
 
-/// An answer of the server.
+/// A response of the server.
 struct Answer {
     status: u16,
     warnings: Vec<String>,
@@ -65,7 +65,7 @@ fn path(kind: Kind) -> String {
     format!("/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations")
 }
 
-/// Writes a configuration and waits until it is effective: an added webhook refuses leases with its label.
+/// Writes a configuration and waits until it is effective: an added webhook rejects leases with its label.
 async fn configure(server: &Server, kind: Kind, name: &str, mut webhooks: Vec<Value>) {
     let canary = allowing(|_| json!({"allowed": false, "status": {"message": "canary"}})).await;
     let canary_name = format!("canary-{}", canary.address.port());
@@ -92,7 +92,7 @@ async fn configure(server: &Server, kind: Kind, name: &str, mut webhooks: Vec<Va
     .await;
 }
 
-/// Starts a webhook that answers reviews with the result of `respond` for their request, apart from the uid.
+/// Starts a webhook that responds to reviews with the result of `respond` for the request; the uid is added.
 async fn allowing(respond: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Hook {
     let respond = Arc::new(respond);
     Hook::start(move |request: Request<Vec<u8>>| {
@@ -121,8 +121,8 @@ async fn metric(server: &Server, family: &str, labels: &str) -> f64 {
     series.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
 }
 
-/// Correct webhooks: patches of one after the other, reinvocation of one that needs the final object, the requests that
-/// both kinds get, and refusals.
+/// Correct webhooks: consecutive patches, reinvocation of a webhook that needs the final object, the requests that both
+/// kinds get, and denials.
 #[tokio::test(flavor = "multi_thread")]
 async fn mutating_webhooks_run_before_validating_ones() {
     let seen: Arc<Mutex<Vec<Value>>> = Arc::default();
@@ -173,7 +173,7 @@ async fn mutating_webhooks_run_before_validating_ones() {
     let labels = "error_type=\"no_error\",name=\"judge.hooks.test\",operation=\"CREATE\",rejection_code=\"409\"";
     assert_eq!(metric(&server, rejections, labels).await, 1.0);
 
-    // A user who broke the cluster with a webhook can fix it.
+    // A user who broke the cluster with a webhook can repair it.
     let gone = send(&server, "DELETE", &format!("{}/v", path(Kind::Validating)), &Value::Null).await;
     assert_eq!(gone.status, 200, "{}", gone.body);
     wait_until("the webhook to be gone", async || {
@@ -214,7 +214,7 @@ async fn configuration_changes_fail_no_request() {
         assert_eq!(send(&server, "PUT", &place, &changed).await.status, 200);
     }
     load.await.unwrap();
-    // The last write counts in the end.
+    // In the end the last write counts.
     let live = send(&server, "GET", &place, &Value::Null).await.body;
     let labelled = live["webhooks"].as_array().is_some_and(|webhooks| !webhooks.is_empty());
     wait_until("the last configuration to count", async || {

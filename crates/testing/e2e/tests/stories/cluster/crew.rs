@@ -1,4 +1,4 @@
-//! Controllers as tasks, and the errors that they tolerate.
+//! Runs controllers as tasks, and counts the errors that they tolerate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -63,7 +63,8 @@ impl TaskSet {
 }
 
 impl Tally {
-    /// Returns the answer; `None` after a tolerated error, since the controller will sync again. Others fail the test.
+    /// Returns the response, or `None` after a tolerated error, because the controller syncs again. Others fail the
+    /// test.
     pub(super) fn bear<T>(&self, who: &str, answer: Result<T, kube::Error>) -> Option<T> {
         let error = match answer {
             Ok(answer) => return Some(answer),

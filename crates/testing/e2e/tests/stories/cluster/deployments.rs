@@ -161,8 +161,8 @@ fn revision(set: &ReplicaSet) -> u32 {
     set.annotations().get(REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// Returns the hash of a template. It covers the server's form of the template, so that defaults which change between
-/// two reads would show as a rollout.
+/// Returns the hash of a template. It covers the template as the server returns it, so that defaults that change
+/// between two reads would show as a rollout.
 fn template_hash(deployment: &Deployment) -> String {
     let mut hasher = DefaultHasher::new();
     serde_json::to_string(&deployment.spec.as_ref().unwrap().template).unwrap().hash(&mut hasher);
@@ -223,7 +223,7 @@ fn set_condition(status: &mut DeploymentStatus, kind: &str, holds: bool, reason:
     });
 }
 
-/// Removes zeros from a status: the server omits them, so the status would always look changed.
+/// Removes zeros from a status: the server omits them, so that the status would always look changed.
 fn drop_zeros(status: &mut DeploymentStatus) {
     let numbers = [
         &mut status.replicas,

@@ -1,8 +1,8 @@
-//! A check that all answers fit one sequence of events.
+//! Checks that all responses are consistent with one sequence of events.
 //!
-//! The order of resourceVersions is the order in which one correct server would have executed the writes: every write
-//! that took effect is an event of the watches, and all answers must be consistent with that sequence and with real
-//! time: an operation that ended before another began comes before it.
+//! The order of resourceVersions is the order in which a single correct server would have executed the writes. Every
+//! write that took effect is an event of the watches, and all responses must be consistent with that sequence and with
+//! real time: an operation that ended before another one began precedes it.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -80,7 +80,7 @@ fn nothing_has_two_owners(events: &[HistoryEvent]) {
     }
 }
 
-/// Checks that every event is the effect of an operation that was not answered with a failure.
+/// Checks that every event is the effect of an operation that did not fail.
 fn nothing_is_invented(history: &[Operation], events: &[HistoryEvent], from: u64, row: &Row<'_>) {
     let (mut values, mut deletions) = (HashMap::new(), HashMap::new());
     for operation in history {
@@ -92,7 +92,7 @@ fn nothing_is_invented(history: &[Operation], events: &[HistoryEvent], from: u64
                 if *outcome != Outcome::Refused =>
             {
                 let (done, possible): &mut (u32, u32) = deletions.entry((key.as_str(), *base)).or_default();
-                // Several clients that remove the last finalizer concurrently may all get a success, as in Go.
+                // Several clients that concurrently remove the last finalizer may all succeed, as with kube-apiserver.
                 let alone = matches!(operation.action, Action::Delete { .. });
                 *done += u32::from(alone && *outcome != Outcome::Unknown);
                 *possible += 1;
@@ -155,7 +155,8 @@ fn writes_happened_once_and_at_their_base<'a>(
                 seen.deletions += 1;
                 (key, *base, row.followed_by(key, *base, row.value(key, *base).and_then(once_deleted), operation))
             }
-            // Others may have changed and deleted the object meanwhile: it is gone, as was asked for. Go says so as well.
+            // Others may have changed and deleted the object meanwhile. It is gone, as requested; kube-apiserver
+            // responds the same.
             Action::Release { key, base, outcome: Outcome::Done(_) } => {
                 seen.add(operation, key, row.gone_after(key, *base, operation));
                 continue;

@@ -1,4 +1,4 @@
-//! Clients that read, write objects that they have read, delete, list and watch, and record the answers with times.
+//! Clients that read, update, delete, list and watch objects, and record the responses with times.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use super::subjects::{Subject, is_terminating, version};
 pub(super) const KEYS: usize = 6;
 /// The value of the last write, and the prefix of its name.
 pub(super) const LAST: &str = "last";
-/// The selector of some watches and lists. Every write newly decides if its object matches.
+/// The selector of some watches and lists. Every write decides again if its object matches.
 pub(super) const SHADE: &str = "shade=dark";
-/// The longest time for an answer under any fault: a server gives up before that.
+/// The maximum time of a request under any fault; a server gives up earlier.
 const LONGEST: Duration = Duration::from_secs(75);
 
-/// An operation from the view of its client.
+/// An operation as seen by its client.
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
     pub began: Instant,
-    /// `None` if there was no answer.
+    /// `None` if there was no response.
     pub ended: Option<Instant>,
     pub action: Action,
 }
@@ -70,7 +70,7 @@ pub(super) enum RequestedState {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// At this version, 0 if the answer does not have it.
+    /// At this version, or 0 if the response has none.
     Done(u64),
     Refused,
     Unknown,
@@ -153,7 +153,7 @@ impl Objects {
     }
 }
 
-/// A client that sends requests to the servers until it is told to stop.
+/// A client that sends requests to the servers until it is stopped.
 pub(super) async fn ask(
     clients: Vec<Client>,
     mut random: Random,
@@ -237,7 +237,7 @@ async fn get(objects: &Objects, key: &str, asked: RequestedState) -> kube::Resul
     }
 }
 
-/// `None` if there was no answer.
+/// `None` if there was no response.
 async fn list(objects: &Objects, asked: RequestedState, selected: bool) -> Option<Action> {
     let plain = ListParams::default().labels(if selected { SHADE } else { "" });
     let mut params = match asked {
@@ -263,7 +263,7 @@ async fn list(objects: &Objects, asked: RequestedState, selected: bool) -> Optio
     Some(Action::List { asked, selected, version, found })
 }
 
-/// A watch that begins with the present objects and is read for a while.
+/// A watch that begins with the existing objects and is read for some time.
 async fn stream(objects: &Objects) -> Option<Action> {
     let params = WatchParams { timeout: Some(1), ..WatchParams::streaming_lists() };
     let mut events = objects.api.watch(&params, "").await.ok()?.boxed();

@@ -10,7 +10,7 @@ pub(super) const KIND: &str = "Widget";
 /// The first is the one that clients use.
 pub(super) const VERSIONS: [&str; 2] = ["v1", "v2"];
 
-/// Writes the n-th form of the definition: the versions alternate as the stored one, and the schema has another field
+/// Writes the n-th form of the definition: the versions alternate as storage version, and the schema has another field
 /// each time. Clients of the first version always see the same objects.
 pub(super) async fn define(client: &Client, n: usize) -> kube::Result<()> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());

@@ -1,4 +1,4 @@
-//! Faults, in an order that depends on a seed.
+//! Faults in a random order that depends on a seed.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::NAMESPACE;
 use super::clients::KEYS;
 use super::definition::define;
 
-/// Random numbers from a seed.
+/// A random number generator with a seed.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -28,7 +28,7 @@ impl Random {
 }
 
 pub(super) struct Faults {
-    /// `None` if the one server has its own store.
+    /// `None` if there is one server with the embedded store.
     pub etcd: Option<Etcd>,
     pub servers: Vec<Server>,
     /// One per server.
@@ -62,13 +62,13 @@ pub(super) enum Fault {
     LeaderKilled,
     /// Cut off from all others.
     MemberCutOff,
-    /// Cut off from its peers: it still gets requests from the servers, and cannot know that it no longer leads.
+    /// Cut off from its peers. It still gets requests from the servers, and cannot detect that it no longer leads.
     LeaderCutOff,
-    /// There is no majority.
+    /// There is no quorum.
     AllCutOff,
     /// While a member is cut off.
     ServerKilledInPart,
-    /// A member executes a call, and its answer is lost.
+    /// A member executes a call, and its response is lost.
     AnswerLost,
     /// The definition of a used resource changes.
     DefinitionChanges,
@@ -90,7 +90,7 @@ const WITH_ETCD: [Fault; 8] = [
 ];
 
 impl Faults {
-    /// Causes one fault after the other until the time is over, and recovers from all. Returns the number of each.
+    /// Causes faults until the time is over, and recovers from all of them. Returns the number of each.
     pub(super) async fn happen(&mut self, until: Instant) -> BTreeMap<Fault, usize> {
         let mut all = EVERYWHERE.to_vec();
         if self.restores {
@@ -110,7 +110,7 @@ impl Faults {
         let mut happened = BTreeMap::new();
         let mut waiting = Vec::new();
         while Instant::now() < until {
-            // Each of them once before any is repeated.
+            // Each fault occurs once before any is repeated.
             if waiting.is_empty() {
                 waiting.clone_from(&all);
             }
@@ -154,7 +154,7 @@ impl Faults {
             }
             Fault::DefinitionChanges => {
                 self.definitions += 1;
-                // It is refused if another client has changed the definition meanwhile: the server updates its status.
+                // Fails if another client has changed the definition meanwhile: the server updates its status.
                 let _ = define(&self.clients[server], self.definitions).await;
             }
             Fault::SnapshotSaved => self.save_snapshot(),
@@ -200,7 +200,7 @@ impl Faults {
         self.saved.take().expect("a snapshot was saved")
     }
 
-    /// Fails calls of the embedded store; the server must recover by itself.
+    /// Makes calls of the embedded store fail; the server must recover without help.
     async fn disk_fails(&mut self, calls: &[DiskCall], error: Errno) {
         for call in calls {
             self.servers[0].disk().expect("a disk that fails").fail(*call, error);

@@ -22,7 +22,7 @@ pub(super) enum Subject {
     Services,
     /// With finalizers, so that they are deleted in steps.
     Secrets,
-    /// Custom resources whose definition changes meanwhile; with finalizers too.
+    /// Custom resources whose definition changes meanwhile, with finalizers as well.
     Widgets,
 }
 
@@ -70,8 +70,8 @@ impl Subject {
         serde_json::from_value(object).unwrap()
     }
 
-    /// Returns a new value for an object whose value is `old`. It contains the finalizers: any, or a subset of the
-    /// remaining ones while the object is terminating. `None` if the last finalizer is removed, and the object with it.
+    /// Returns a new value for an object whose value is `old`. It includes the finalizers: any, or a subset of the
+    /// remaining ones if the object is terminating. `None` if the last finalizer is removed, and with it the object.
     pub(super) fn next_value(self, plain: &str, old: Option<&str>, random: &mut Random) -> Option<String> {
         if !self.has_finalizers() {
             return Some(plain.to_owned());
@@ -103,7 +103,7 @@ impl Subject {
     pub(super) fn value(self, object: &DynamicObject) -> String {
         let mut value = object.annotations()[VALUE].clone();
         if self.has_finalizers() && value != LAST {
-            // The writer's mark is dropped, because the server decides when the object is terminating.
+            // The writer's mark is removed, because the server decides whether the object is terminating.
             value = value.trim_end_matches(TERMINATING).to_owned();
             let letters: String = object.finalizers().iter().filter_map(|name| name.chars().last()).collect();
             assert_eq!(value.split_once(FINALIZERS).map(|(_, written)| written), Some(letters.as_str()), "{object:?}");
@@ -178,7 +178,7 @@ pub(super) fn version(object: &DynamicObject) -> u64 {
     object.resource_version().unwrap().parse().unwrap()
 }
 
-/// Returns the number of bytes beside the value: mostly a few KB, sometimes much more.
+/// Returns the number of further bytes: usually a few KB, sometimes much more.
 fn size(value: &str) -> usize {
     match number(value) % 200 {
         0 => 1_000_000,

@@ -37,7 +37,7 @@ async fn seats(server: &Server) -> f64 {
     others.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
 }
 
-/// CVE-2019-9511, CVE-2019-9517: answers that are requested and not read, or read a byte at a time.
+/// CVE-2019-9511, CVE-2019-9517: responses that are requested and not read, or read one byte at a time.
 #[tokio::test(flavor = "multi_thread")]
 async fn closes_connections_with_unread_responses() {
     let mut server = Server::start(&["--ephemeral", "--request-timeout=4s"]);
@@ -45,7 +45,7 @@ async fn closes_connections_with_unread_responses() {
     for (handshake, window) in [(nobody(&server), 0), (nobody(&server), 1), (server.admin(), 0), (server.admin(), 1)] {
         let mut frames = Frames::connect(server.address, &handshake, &[(INITIAL_WINDOW, window)]).await;
         for stream in 0..100 {
-            // Unauthenticated connections are closed with the first answer.
+            // Unauthenticated connections are closed after the first response.
             let _ = frames.send(&Frame::request(2 * stream + 1, "GET", "/version", &[], true)).await;
         }
         attackers.push(frames);
@@ -108,7 +108,8 @@ async fn closes_connections_that_flood_frames() {
     assert!(log.lines().count() < 20, "{log}");
 }
 
-/// Sends pieces of one request each, with time to process it, until the connection ends; returns true if it does.
+/// Sends chunks that contain one request each, with time to process it, until the connection ends. Returns true if it
+/// does.
 async fn ends(frames: &mut Frames, most: u32, piece: impl Fn(u32) -> Vec<u8>) -> bool {
     for n in 0..most {
         if frames.write(&piece(2 * n + 1)).await.is_err() {
@@ -119,7 +120,7 @@ async fn ends(frames: &mut Frames, most: u32, piece: impl Fn(u32) -> Vec<u8>) ->
     tokio::time::timeout(TIMEOUT, frames.rest()).await.is_ok()
 }
 
-/// CVE-2023-44487, CVE-2023-39325: streams that are opened and reset, so that there is never an answer after which the
+/// CVE-2023-44487, CVE-2023-39325: streams that are opened and reset, so that there is never a response after which the
 /// connection would be closed.
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_rapid_resets_by_the_client() {
@@ -150,13 +151,13 @@ async fn limits_resets_by_the_server() {
     others_are_served(&server).await;
 }
 
-/// Idle connections do not use up the descriptors that the store needs.
+/// Idle connections do not exhaust the file descriptors that the store needs.
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_connections_do_not_exhaust_descriptors() {
     let server = Server::short_of_descriptors(128, &[]);
     let mut idle = Vec::new();
     for n in 0..300u32 {
-        // Some are refused, or closed at once.
+        // Some are rejected, or closed immediately.
         idle.extend(TcpStream::connect(server.address).await);
         if n % 30 == 0 {
             others_are_served(&server).await;

@@ -1,4 +1,4 @@
-//! Vulnerabilities by which the server revealed secrets, or kept data that anybody sent.
+//! Vulnerabilities that revealed secrets, or stored data from arbitrary clients.
 
 use std::collections::BTreeSet;
 
@@ -48,7 +48,7 @@ async fn metrics_do_not_grow_with_request_paths() {
             }
         }
     };
-    // Other series appear too, at their first event and not with each request: a round adds nothing sooner or later.
+    // Other series appear, too, on their first event and not with each request: at some point a round adds none.
     let mut known = BTreeSet::new();
     let mut rounds = 0;
     loop {

@@ -1,4 +1,4 @@
-//! Vulnerabilities that redirected traffic: that of services, of the server itself, and of pods that lost their network
+//! Vulnerabilities that redirected traffic: of services, of the server itself, and of pods that lost their network
 //! policies.
 
 use std::sync::Arc;
@@ -26,8 +26,9 @@ async fn may(rig: &Rig, group: &str, resources: &[&str], tried: &str) {
     until("the binding counts", async || rig.code("alice", "GET", tried).await == 200).await;
 }
 
-/// CVE-2020-8554: a user who may create services took over the traffic to any address, as its external IP. Go's answer
-/// is an admission plugin that administrators enable, and that does not check existing addresses.
+/// CVE-2020-8554: a user with permission to create services could take over the traffic to any address as an external
+/// IP. kube-apiserver's mitigation is an admission plugin that administrators enable, and that does not check existing
+/// addresses.
 #[tokio::test(flavor = "multi_thread")]
 async fn services_do_not_take_over_addresses() {
     let service = |name: &str, ips: Value| {
@@ -129,7 +130,7 @@ async fn does_not_follow_redirects_of_webhooks() {
 }
 
 /// CVE-2024-7598: while a namespace was terminating, its policies could be deleted before its pods. The controller
-/// decides the order, which it can only guarantee if nothing is deleted by itself and nothing is created.
+/// decides the order, which it can only guarantee if nothing else deletes or creates objects.
 #[tokio::test(flavor = "multi_thread")]
 async fn policies_outlast_the_pods_of_a_namespace() {
     let rig = rig(&[]).await;

@@ -1,4 +1,4 @@
-//! Webhooks with invalid answers: the server reports the error, and forbidden changes have no effect.
+//! Webhooks with invalid responses: the server reports the error, and forbidden changes have no effect.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 
-/// Each answer with its result for `failurePolicy: Fail`; with `Ignore` the request continues, unless the patch is
+/// Each response with its result for `failurePolicy: Fail`. With `Ignore` the request continues, unless the patch is
 /// invalid.
 #[tokio::test(flavor = "multi_thread")]
 async fn handles_every_response_of_a_webhook() {
@@ -82,7 +82,7 @@ async fn handles_every_response_of_a_webhook() {
     );
 }
 
-/// Connections that break before or within an answer, and an endless answer.
+/// Connections that break before or during a response, and an endless response.
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_broken_connections() {
     let server = Server::ephemeral();
@@ -131,7 +131,8 @@ async fn calls_a_webhook_with_a_rotated_certificate() {
     assert_eq!(try_config_map(&server, "").await.status, 201);
 }
 
-/// A restarted server becomes ready even if a webhook refuses all its own writes, so that the webhook can be removed.
+/// A restarted server becomes ready even if a webhook rejects all of its own writes, so that the webhook can be
+/// removed.
 #[tokio::test(flavor = "multi_thread")]
 async fn restarts_with_a_webhook_that_denies_everything() {
     let hook = allowing(|_| json!({"allowed": false})).await;

@@ -32,8 +32,8 @@ fn widget(size: u64) -> Value {
     json!({"apiVersion": "hooks.test/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": size}})
 }
 
-/// Fields that a webhook adds and the schema does not know are visible to validating webhooks, never stored, and count
-/// as a change. An `apiVersion` that it sets must be one of the kind's, managers that it removes are gone, and on
+/// Fields that a webhook adds and the schema does not specify are visible to validating webhooks, never stored, and
+/// count as a change. An `apiVersion` that it sets must be one of the kind's. Managers that it removes are gone. On
 /// updates it gets the object's namespace.
 #[tokio::test(flavor = "multi_thread")]
 async fn prunes_unknown_fields_that_webhooks_add() {
@@ -74,7 +74,7 @@ async fn prunes_unknown_fields_that_webhooks_add() {
     let changed = send(&server, "PUT", &place, &same).await;
     assert_eq!((changed.status, &changed.body["metadata"]["generation"]), (200, &json!(2)), "{}", changed.body);
     assert_eq!(changed.body["spec"], json!({"size": 1}));
-    // Validating webhooks see the field nevertheless.
+    // Validating webhooks see the field anyway.
     assert_eq!(judged.lock().last().unwrap()["spec"], json!({"size": 1, "unknown": 1}));
     *operations.lock() = json!([]);
     same["metadata"]["resourceVersion"] = changed.body["metadata"]["resourceVersion"].clone();
