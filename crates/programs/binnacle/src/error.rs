@@ -11,6 +11,9 @@ use binnacle_store_etcd::ConnectError;
 #[error("{0}")]
 pub struct Error(String);
 
+const ON_A_RUNNING_SERVER: &str =
+    "stop it first; 'binnacle doctor', 'binnacle sizes' and 'binnacle backup' also work while the server runs";
+
 // === impl Error ===
 
 impl Error {
@@ -32,7 +35,10 @@ impl From<StoreError> for Error {
 
 impl From<OpenError> for Error {
     fn from(error: OpenError) -> Self {
-        Self(error.to_string())
+        match &error {
+            OpenError::Locked { .. } => Self(format!("{error}; {ON_A_RUNNING_SERVER}")),
+            _ => Self(error.to_string()),
+        }
     }
 }
 

@@ -229,7 +229,7 @@ mod tests {
             expected.push((key, value));
         }
         let running = run(&data, &path("refused"), 7).await.err().expect("a server uses it").to_string();
-        assert!(running.contains("in use by"), "{running}");
+        assert!(running.contains("in use by") && running.contains("'binnacle backup'"), "{running}");
         assert!(!path("refused").exists());
         store.close().await;
         drop(store);
