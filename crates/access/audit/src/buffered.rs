@@ -133,7 +133,7 @@ impl Backend for Buffered {
             if let Some(worker) = worker
                 && let Err(error) = worker.await
             {
-                tracing::error!("the audit queue ended in a panic: {error}");
+                tracing::error!("the audit queue panicked: {error}");
             }
             if let Some(spill) = self.spill.get() {
                 spill.close().await;

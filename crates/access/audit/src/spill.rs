@@ -145,7 +145,7 @@ impl Spill {
         let writer = self.writer.lock().take();
         let ended = tokio::task::spawn_blocking(move || writer.map(JoinHandle::join)).await;
         if !matches!(ended, Ok(None | Some(Ok(())))) {
-            tracing::error!("the writer of audit events that wait on disk broke off");
+            tracing::error!("the writer of spilled audit events stopped");
         }
     }
 }
@@ -159,7 +159,7 @@ fn write_all(files: &SpillDirectory, lines: &Receiver<Vec<u8>>) {
                 files.metrics.dropped.inc();
                 if !std::mem::replace(&mut files.state.lock().is_losing, true) {
                     tracing::error!(
-                        directory = %files.directory.display(), %error, "audit events are lost, which is counted from here on"
+                        directory = %files.directory.display(), %error, "audit events are dropped"
                     );
                 }
             }
@@ -179,7 +179,7 @@ async fn send(files: Arc<SpillDirectory>, receiver: Arc<dyn ReplaySink>, batch: 
         let text = match read.and_then(std::convert::identity) {
             Ok(text) => text,
             Err(error) => {
-                tracing::error!(file = %files.path(oldest.number).display(), %error, "audit events on disk cannot be read");
+                tracing::error!(file = %files.path(oldest.number).display(), %error, "failed to read spilled audit events");
                 files.forget(oldest);
                 continue;
             }
@@ -281,7 +281,7 @@ impl SpillDirectory {
 
     fn remove(&self, file: SpillFile) {
         if let Err(error) = fs::remove_file(self.path(file.number)) {
-            tracing::error!(file = %self.path(file.number).display(), %error, "audit events that were sent stay on disk");
+            tracing::error!(file = %self.path(file.number).display(), %error, "failed to remove spilled audit events that were sent");
         }
         self.forget(file);
     }

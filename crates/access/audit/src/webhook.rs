@@ -43,7 +43,7 @@ impl Backend for Webhook {
             match self.backoff.run_while(|_| true, || self.client.post(list.clone())).await {
                 Ok(_) => true,
                 Err(error) if self.caller_spills => {
-                    tracing::warn!(%error, events = events.len(), "audit events wait on disk until the webhook answers");
+                    tracing::warn!(%error, events = events.len(), "the audit webhook is unavailable, spilling events to disk");
                     false
                 }
                 Err(error) => {

@@ -21,7 +21,7 @@ pub async fn is_allowed_for_signer(authorizer: &dyn Authorizer, user: &User, ver
         match authorizer.authorize(&attributes).await {
             Ok(Decision::Allow(_)) => return true,
             Ok(_) => {}
-            Err(error) => tracing::warn!(user = %user.name, %error, "cannot tell who may {verb} for {name}"),
+            Err(error) => tracing::warn!(user = %user.name, %error, "failed to authorize {verb} for signer {name}"),
         }
     }
     false

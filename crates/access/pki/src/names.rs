@@ -62,7 +62,7 @@ const MAX_INTERFACE_ADDRESSES: usize = 32;
 /// link-local ones. A socket for IPv6's unspecified address also accepts IPv4.
 fn interface_addresses(any: IpAddr) -> Vec<IpAddr> {
     let interfaces = if_addrs::get_if_addrs().unwrap_or_else(|error| {
-        tracing::warn!(%error, "the serving certificate has no addresses of interfaces");
+        tracing::warn!(%error, "failed to list network interfaces, the serving certificate does not include their addresses");
         Vec::new()
     });
     let addresses = interfaces.into_iter().filter(|interface| !interface.is_link_local());

@@ -119,7 +119,9 @@ impl Renewer {
                     failed = outcome.is_err();
                     match outcome {
                         Ok(renewal) => renewer.lock().apply(renewal, &users),
-                        Err(error) => tracing::error!("certificates cannot be renewed, the old ones stay: {error}"),
+                        Err(error) => {
+                            tracing::error!("failed to renew certificates, keeping the current ones: {error}")
+                        }
                     }
                 }
             });
@@ -150,18 +152,18 @@ impl Renewer {
         if renewal.serving {
             let certificate = self.current.serving_certificate().map_err(|error| error.to_string());
             match certificate.and_then(|certificate| users.serve(certificate)) {
-                Ok(()) => tracing::info!("the serving certificate was renewed and is shown to newcomers"),
-                Err(error) => tracing::error!("the renewed serving certificate cannot be shown: {error}"),
+                Ok(()) => tracing::info!("serving certificate renewed"),
+                Err(error) => tracing::error!("failed to use the renewed serving certificate: {error}"),
             }
         }
         if renewal.admin && self.client_files.has_administrator() {
-            tracing::info!("the administrator's certificate was renewed, admin.kubeconfig has the new one");
+            tracing::info!("administrator's certificate renewed, admin.kubeconfig updated");
         }
         if renewal.authorities
             && self.client_files.has_administrator()
             && let Err(error) = users.trust(&self.current.bundle)
         {
-            tracing::error!("the new authority is not trusted: {error}");
+            tracing::error!("failed to publish the new certificate authority: {error}");
         }
     }
 }

@@ -149,7 +149,7 @@ impl Controller {
                     && *done.borrow()
                     && let Err(status) = cleanup().await
                 {
-                    tracing::warn!(controller = self.name, error = status.message(), "could not be undone");
+                    tracing::warn!(controller = self.name, error = status.message(), "failed to roll back");
                 }
             }
         }
@@ -182,7 +182,7 @@ impl PeriodicTask {
                     if !self.required || status.is(StatusReason::Invalid) {
                         report.send_replace(true);
                     }
-                    tracing::warn!(controller = name, error = status.message(), "will be tried again");
+                    tracing::warn!(controller = name, error = status.message(), "sync failed, retrying");
                     self.queues.iter().for_each(|queue| queue.retry(1));
                     let pause = retry;
                     retry = (retry * 2).min(RETRY_LAST);

@@ -187,7 +187,7 @@ impl<H: EventHandler> Informer<H> {
         match self.resource.collection.decode_entry(entry) {
             Ok(object) => Some(object),
             Err(error) => {
-                tracing::error!(path = entry.path(), error = error.message(), "a stored object cannot be read");
+                tracing::error!(path = entry.path(), error = error.message(), "failed to decode stored object");
                 None
             }
         }

@@ -48,7 +48,10 @@ pub(crate) async fn run(ctx: Arc<ControllerContext>, report: watch::Sender<bool>
                 RESYNC
             }
             Err(status) => {
-                tracing::warn!(error = status.message(), "cannot publish the trusted authorities, will try again");
+                tracing::warn!(
+                    error = status.message(),
+                    "failed to publish the certificate authorities of clients, retrying"
+                );
                 queue.retry(1);
                 let next = (retry * 2).min(RETRY_LAST);
                 std::mem::replace(&mut retry, next)

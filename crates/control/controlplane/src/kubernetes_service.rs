@@ -162,7 +162,7 @@ async fn reconcile(ctx: &ControllerContext, port: u16) -> Result<(), Status> {
             Ok(lease_object) => lease_object,
             Err(status) => {
                 let key = String::from_utf8_lossy(&kv.key);
-                tracing::warn!(%key, error = status.message(), "the lease of a server cannot be decoded, ignored");
+                tracing::warn!(%key, error = status.message(), "ignoring API server lease that cannot be decoded");
                 continue;
             }
         };

@@ -47,7 +47,7 @@ pub(crate) async fn run(resources: Catalog, policies: Arc<Resource>, others: Arc
             () = wait => write_due(&resources, &*others, &mut due).await,
         };
         if let Err(status) = outcome {
-            tracing::warn!(error = status.message(), "the status of admission policies will be looked at again");
+            tracing::warn!(error = status.message(), "failed to sync status of admission policies, retrying");
             changes = ChangeWatcher::all(&policies);
             tokio::time::sleep(PATIENCE).await;
         }
@@ -101,7 +101,7 @@ async fn write_due(
         let generation = generation(FieldRef::root(&policy));
         let applied = objects.apply_status(&name, MANAGER, configuration(&name, generation, &warnings)).await;
         if let Err(status) = applied {
-            tracing::warn!(policy = %name, error = status.message(), "the status of a policy cannot be written");
+            tracing::warn!(policy = %name, error = status.message(), "failed to update status of admission policy");
         }
     }
     Ok(())

@@ -31,9 +31,9 @@ pub(crate) async fn ensure(ctx: &ControllerContext) -> Result<(), Status> {
         match timeout_at(deadline, fill(cache, deadline)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                tracing::warn!(resource = %name, %error, "storage is not ready, the start goes on without it")
+                tracing::warn!(resource = %name, %error, "storage readiness check failed, continuing")
             }
-            Err(_) => tracing::warn!(resource = %name, "storage is not ready in time, the start goes on without it"),
+            Err(_) => tracing::warn!(resource = %name, "timed out waiting for storage readiness, continuing"),
         }
     });
     join_all(fills).await;

@@ -158,7 +158,7 @@ impl Addresses {
     /// Releases an address, unless another service owns it. The repair loop handles a failure.
     pub(crate) async fn release(&self, address: IpAddr, owner: Owner<'_>) {
         if let Err(status) = self.try_release(address, owner).await {
-            tracing::warn!(%address, error = status.message(), "the address of a service could not be given back yet");
+            tracing::warn!(%address, error = status.message(), "failed to release cluster IP, retrying");
         }
     }
 

@@ -221,7 +221,7 @@ impl ServiceHooks {
         let context = Context::internal(owner.namespace);
         match endpoints.resource().delete(&context, owner.name, &DeleteOptions::default()).await {
             Err(status) if !status.is(StatusReason::NotFound) => {
-                tracing::warn!(service = owner.name, error = status.message(), "endpoints were not deleted");
+                tracing::warn!(service = owner.name, error = status.message(), "failed to delete endpoints");
             }
             _ => {}
         }

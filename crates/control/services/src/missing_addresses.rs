@@ -39,7 +39,7 @@ pub(crate) async fn wait_for_missing(allocations: &Allocations) {
                     }
                 }
             }
-            Err(status) => tracing::warn!(error = status.message(), "the addresses of services cannot be read"),
+            Err(status) => tracing::warn!(error = status.message(), "failed to list cluster IPs of services"),
         }
     }
 }

@@ -204,7 +204,7 @@ impl NodePorts {
             return;
         }
         if let Err(status) = self.change(|range, taken| release_ports(range, taken, ports)).await {
-            tracing::warn!(?ports, error = status.message(), "the ports of a service could not be given back yet");
+            tracing::warn!(?ports, error = status.message(), "failed to release node ports, retrying");
         }
     }
 

@@ -42,7 +42,7 @@ async fn repair_addresses(resources: &Catalog, now: i64) -> Result<(), Status> {
         let owner = owner_of(service);
         for address in Spec::of(service).addresses() {
             if let Some(other) = used.insert(address, owner) {
-                tracing::error!(%address, one = ?other, other = ?owner, "two services have one address");
+                tracing::error!(%address, one = ?other, other = ?owner, "cluster IP is allocated to two services");
             }
         }
     }
@@ -54,9 +54,9 @@ async fn repair_addresses(resources: &Catalog, now: i64) -> Result<(), Status> {
             continue;
         }
         match addresses.create_address(*address, *owner).await {
-            Ok(()) => tracing::warn!(%address, service = ?owner, "the address of a service was not marked as taken"),
+            Ok(()) => tracing::warn!(%address, service = ?owner, "cluster IP was not allocated, repairing"),
             Err(AddressError::Allocated) => {}
-            Err(error) => tracing::warn!(%address, service = ?owner, %error, "an address cannot be marked as taken"),
+            Err(error) => tracing::warn!(%address, service = ?owner, %error, "failed to repair cluster IP allocation"),
         }
     }
     for (address, object) in objects_by_address {
@@ -66,7 +66,7 @@ async fn repair_addresses(resources: &Catalog, now: i64) -> Result<(), Status> {
         }
         let parent = parent(object);
         let owner = Owner { namespace: parent.at(Parent::NAMESPACE).str(), name: parent.at(Parent::NAME).str() };
-        tracing::warn!(%address, service = ?owner, "an address that no service has is given back");
+        tracing::warn!(%address, service = ?owner, "releasing leaked cluster IP");
         addresses.try_release(address, owner).await?;
     }
     Ok(())

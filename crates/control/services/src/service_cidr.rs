@@ -42,7 +42,7 @@ pub(crate) async fn ensure(allocations: &Allocations) -> Result<(), Status> {
         return Ok(());
     }
     if stored != wanted {
-        tracing::warn!(?stored, flags = ?wanted, "the default ServiceCIDR is not that of the flags");
+        tracing::warn!(?stored, flags = ?wanted, "default ServiceCIDR differs from --service-cluster-ip-range");
         return Ok(());
     }
     match readiness(current) {

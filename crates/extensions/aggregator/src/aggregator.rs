@@ -263,7 +263,7 @@ impl EventHandler for Aggregator {
         let name = Text::from(api_service.at(APIService::METADATA).at(ObjectMeta::NAME).str());
         let remote = self.0.remotes.of(&object).map(Arc::new);
         if let Some(Remote { connections: Err(why), .. }) = remote.as_deref() {
-            tracing::warn!(api_service = %name, error = why, "its server cannot be connected to");
+            tracing::warn!(api_service = %name, error = why, "failed to connect to aggregated API server");
         }
         let spec = api_service.at(APIService::SPEC);
         let priority = |field| i32::try_from(spec.at(field).int_or_zero()).unwrap_or_default();

@@ -82,7 +82,7 @@ fn watch(state: Arc<State>, done: watch::Sender<bool>, shutdown: Shutdown) -> Bo
                     Changes::Anything => match reconciler.list_names().await {
                         Ok(names) => names,
                         Err(status) => {
-                            tracing::warn!(error = status.message(), "definitions of custom resources will be listed again");
+                            tracing::warn!(error = status.message(), "failed to list CustomResourceDefinitions, retrying");
                             changes = ChangeWatcher::all(&resource);
                             tokio::time::sleep(RETRY_FIRST).await;
                             continue;
@@ -196,7 +196,7 @@ impl Reconciler<'_> {
                 Ok(true) => continue,
                 Ok(false) => {}
                 Err(status) => {
-                    tracing::warn!(definition = %name, error = status.message(), "a definition will be looked at again");
+                    tracing::warn!(definition = %name, error = status.message(), "failed to sync CustomResourceDefinition, retrying");
                 }
             }
             failed.insert(name);

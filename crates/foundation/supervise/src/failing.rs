@@ -80,7 +80,7 @@ impl TaskStarts {
         let pause = self.pause;
         self.pause = (pause * 2).min(LONGEST_PAUSE);
         FAMILIES.restarts.with_label_values(&[self.name]).inc();
-        tracing::error!(task = self.name, panic = message(panic), ?pause, "a task ended in a panic and is begun again");
+        tracing::error!(task = self.name, panic = message(panic), ?pause, "task panicked, restarting");
         let task = UnstableTask { name: self.name, restarts: self.restarts, started: Instant::now() + pause };
         unstable().insert(self.id, task);
         pause

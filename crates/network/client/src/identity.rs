@@ -65,7 +65,9 @@ impl ClientIdentity {
                         current.certified = Arc::new(certified);
                         current.modified = files;
                     }
-                    Err(error) => tracing::warn!("the client certificate stays as it was: {error}"),
+                    Err(error) => {
+                        tracing::warn!("failed to reload client certificate, keeping the current one: {error}")
+                    }
                 }
             }
         }

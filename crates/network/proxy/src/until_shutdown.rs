@@ -40,7 +40,7 @@ impl HttpBody for UntilShutdown {
         }
         match Pin::new(&mut this.body).poll_frame(cx) {
             Poll::Ready(Some(Err(error))) if this.broken == OnBodyError::End => {
-                tracing::warn!("a stream broke off: {error}");
+                tracing::warn!("stream closed unexpectedly: {error}");
                 this.ended = true;
                 Poll::Ready(None)
             }

@@ -100,7 +100,7 @@ async fn encode_on_blocking_thread(
     match encoded.await {
         Ok(encoded) => encoded,
         Err(error) => {
-            tracing::error!(%error, "making a list broke off");
+            tracing::error!(%error, "failed to stream list response");
             (Some(Err(Status::internal("the list could not be made"))), Box::new(EmptyEncoder))
         }
     }

@@ -137,12 +137,12 @@ async fn watch(canary: Weak<Canary>, workers: Handle, times: CanaryTimes) {
                 since = Some(now.checked_sub(silent).unwrap_or(now));
                 let doing = describe_computations(&busy, now, times.tick);
                 *canary.reported.lock() = Some(doing.clone());
-                tracing::error!(seconds = silent.as_secs(), doing, "the workers make no progress");
+                tracing::error!(seconds = silent.as_secs(), doing, "worker threads make no progress");
             }
             Some(began) if silent < times.ready => {
                 since = None;
                 *canary.reported.lock() = None;
-                tracing::warn!(seconds = (now - began).as_secs(), "the workers make progress again");
+                tracing::warn!(seconds = (now - began).as_secs(), "worker threads make progress again");
             }
             _ => {}
         }

@@ -116,7 +116,7 @@ impl Server {
             .sum::<i64>();
         connections.close_all();
         if left > 0 {
-            tracing::warn!("giving up {left} requests that did not end");
+            tracing::warn!("aborting {left} requests that did not complete");
         }
     }
 }

@@ -184,7 +184,7 @@ impl ListenerHandle {
     /// Resolves when the port is closed after the shutdown.
     pub async fn wait_until_closed(&mut self) {
         if let Err(error) = (&mut self.handle).await {
-            tracing::error!("the listener ended in a panic: {error}");
+            tracing::error!("the listener panicked: {error}");
         }
     }
 
@@ -251,7 +251,7 @@ async fn accept_all<S: Service>(tcp: &TcpListener, shared: &Arc<Shared<S>>, conn
             }
             Err(error) => {
                 if let Some(more) = FAILURES.pass() {
-                    tracing::warn!(more, "accepting a connection failed: {error}");
+                    tracing::warn!(more, "failed to accept connection: {error}");
                 }
                 if !is_connection_error(&error) {
                     // Usually no file descriptors are left; an immediate retry would only waste CPU time.

@@ -247,7 +247,7 @@ pub fn store_failure(error: StoreError) -> Status {
         // A retry or another request body does not help: the operator has to free space.
         StoreError::NoSpace(why) => Status::unknown(507, &format!("Insufficient Storage: {why}")),
         other => {
-            tracing::error!(error = %other, "storage failed");
+            tracing::error!(error = %other, "storage error");
             Status::internal(other)
         }
     }

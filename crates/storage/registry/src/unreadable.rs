@@ -163,7 +163,7 @@ impl Resource {
             let kind = GroupKind::new(self.description.group.clone(), self.description.plural.clone());
             return Err(Status::invalid(&kind, name, &errors));
         }
-        tracing::warn!(namespace = %context.namespace, name, "deleting an object that cannot be read");
+        tracing::warn!(namespace = %context.namespace, name, "deleting object that cannot be decoded");
         let txn = Txn { key, expect: Expect::Anything, op: Op::Delete };
         collection.store.txn(txn).await.map(drop).map_err(store_failure)
     }

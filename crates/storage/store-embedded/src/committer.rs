@@ -143,7 +143,7 @@ impl Committer<'_> {
             let Some(lease) = self.shared.state.read().leases.first_expired(now) else { return };
             let mut draft = self.draft();
             if let Err(error) = self.end_lease(&mut draft, lease) {
-                tracing::error!(%error, "a lease cannot be ended");
+                tracing::error!(%error, "failed to revoke lease");
                 let _ = self.shared.failed.set(error.to_string());
                 return;
             }
@@ -281,7 +281,7 @@ impl Committer<'_> {
         if wrote {
             match self.shared.refused.swap(0, Ordering::Relaxed) {
                 0 => {}
-                refused => tracing::info!(refused, "writes are taken again"),
+                refused => tracing::info!(refused, "writes are accepted again"),
             }
         }
         for pending in draft.replies {

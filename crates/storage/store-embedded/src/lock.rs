@@ -50,7 +50,7 @@ impl DirLock {
         // The PID is only for error messages: a full disk must not prevent the store from serving reads.
         let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         if let Err(error) = written {
-            tracing::warn!(dir = %dir.display(), %error, "cannot note the pid in the lock file");
+            tracing::warn!(dir = %dir.display(), %error, "failed to write PID to lock file");
         }
         Ok(Self { dir: handle, _file: Some(file) })
     }

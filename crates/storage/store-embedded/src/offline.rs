@@ -100,9 +100,9 @@ pub(crate) fn remove_leftovers(dir: &Path) {
         for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_our_copy(path)) {
             let Ok(_lock) = DirLock::acquire_existing(&path) else { continue };
             match fs::remove_dir_all(&path) {
-                Ok(()) => tracing::info!(path = %path.display(), "removed a copy that a killed process had left"),
+                Ok(()) => tracing::info!(path = %path.display(), "removed copy left over from a killed process"),
                 Err(error) => {
-                    tracing::warn!(%error, path = %path.display(), "cannot remove the copy of a killed process")
+                    tracing::warn!(%error, path = %path.display(), "failed to remove copy left over from a killed process")
                 }
             }
         }

@@ -119,7 +119,7 @@ impl Shared {
         let first = self.failed.get().is_none();
         let detail = self.failed.get_or_init(|| error.to_string());
         if first {
-            tracing::error!(error = detail.as_str(), "the store cannot write any more");
+            tracing::error!(error = detail.as_str(), "the store is no longer writable");
             if let Some(on_failure) = &self.on_failure {
                 on_failure(detail);
             }

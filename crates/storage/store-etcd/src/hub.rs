@@ -278,11 +278,14 @@ impl Hub {
             }
             match ended {
                 StreamEnd::Compacted(revision) => {
-                    tracing::warn!(revision, "etcd compacted what was not heard yet, all watches begin anew");
+                    tracing::warn!(
+                        revision,
+                        "etcd compacted revisions that were not received yet, restarting all watches"
+                    );
                     self.end_watches(EndReason::Compacted(revision));
                 }
                 StreamEnd::Lost(reason) => {
-                    tracing::warn!(reason, "watch of etcd ended, going on with the next member");
+                    tracing::warn!(reason, "etcd watch ended, switching to the next member");
                     sleep(pause).await;
                     pause = (pause * 2).min(MAX_PAUSE);
                 }
@@ -420,10 +423,7 @@ impl Hub {
     }
 
     fn handle_restore(&self, revision: u64) {
-        tracing::error!(
-            revision,
-            "etcd is at an earlier revision than before: it was restored, all watches begin anew"
-        );
+        tracing::error!(revision, "etcd was restored to an earlier revision, restarting all watches");
         self.end_watches(EndReason::Restored);
         self.stuck.notify_one();
     }

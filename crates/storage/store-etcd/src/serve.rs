@@ -49,7 +49,7 @@ pub async fn serve(store: Arc<dyn Store>, listener: UnixListener) {
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection to the offered store");
+                tracing::warn!(%error, "failed to accept connection on admin socket");
                 tokio::time::sleep(PAUSE).await;
             }
         }

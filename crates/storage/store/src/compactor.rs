@@ -41,7 +41,7 @@ async fn compact(store: Arc<dyn Store>, interval: Duration, on_compacted: Arc<im
         Ok(round) => round,
         Err(error) => {
             // The next round reads the same value, one interval later.
-            tracing::warn!(%error, "cannot read from which revision on to compact the store");
+            tracing::warn!(%error, "failed to read revision for compaction");
             Round::default()
         }
     };
@@ -54,7 +54,7 @@ async fn compact(store: Arc<dyn Store>, interval: Duration, on_compacted: Arc<im
             }
             Ok(None) => {}
             Err(StoreError::Closed) => return,
-            Err(error) => tracing::warn!(%error, "cannot compact the store"),
+            Err(error) => tracing::warn!(%error, "compaction failed"),
         }
     }
 }

@@ -185,7 +185,7 @@ impl Checker {
         match next {
             NextCheck::Digest => self.request_digest(times),
             NextCheck::LostEvent => {
-                tracing::error!(range = ?self.shared.range.start, "the store has counted an event, but does not send it");
+                tracing::error!(range = ?self.shared.range.start, "the store reported an event that its watch did not deliver");
                 self.fail(None);
                 Err(Inconsistency)
             }
@@ -245,7 +245,7 @@ impl Checker {
             }
             Err(error) => {
                 self.shared.counters.checks.errors.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!(%error, range = ?self.shared.range.start, "the cache cannot be compared with the store");
+                tracing::warn!(%error, range = ?self.shared.range.start, "failed to compare watch cache with the store");
                 Ok(())
             }
         }
@@ -254,7 +254,7 @@ impl Checker {
     /// Reports that events arrived in an impossible order.
     pub(crate) fn reject_order(&mut self, revision: Revision, applied: Revision) -> Inconsistency {
         let range = &self.shared.range.start;
-        tracing::error!(?range, revision = revision.0, applied = applied.0, "the store sent an event that is not new");
+        tracing::error!(?range, revision = revision.0, applied = applied.0, "the store delivered an outdated event");
         self.fail(None);
         Inconsistency
     }

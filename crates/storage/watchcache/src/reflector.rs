@@ -75,7 +75,7 @@ pub(crate) async fn run(shared: Arc<Shared>, restarted: bool) {
         if matches!(error, StoreError::Closed) {
             tracing::debug!(range = ?shared.range.start, "the store is closed");
         } else {
-            tracing::warn!(%error, range = ?shared.range.start, "watch of the store ended, beginning anew");
+            tracing::warn!(%error, range = ?shared.range.start, "watch of the store ended, restarting");
         }
         shared.record_failure(error);
         if shared.is_unavailable() {
@@ -362,7 +362,7 @@ fn pace(kv: &KeyValue) {
 pub(crate) fn path_of<'a>(shared: &Shared, key: &'a Bytes) -> Option<&'a str> {
     let path = key.strip_prefix(shared.range.start.as_ref()).and_then(|path| std::str::from_utf8(path).ok());
     if path.is_none() {
-        tracing::warn!(?key, "a key that is no path of a resource is left out");
+        tracing::warn!(?key, "ignoring key that is not a resource path");
         shared.has_foreign_keys.store(true, Ordering::Relaxed);
     }
     path
@@ -379,7 +379,7 @@ pub(crate) fn decode_attributes(shared: &Shared, path: &str, kv: &KeyValue) -> R
         if matches!(error, StoreError::Undecodable { .. }) {
             shared.counters.undecodable.fetch_add(1, Ordering::Relaxed);
         }
-        tracing::warn!(key = ?kv.key, %error, "a stored object cannot be read");
+        tracing::warn!(key = ?kv.key, %error, "failed to decode stored object");
         error
     })?;
     let value = attrs.value.unwrap_or_else(|| kv.value.clone());

@@ -38,7 +38,7 @@ impl Shared {
                 // Unreadable events are not delivered, so the window has a gap at their revision.
                 Ok(Err(error)) if error.is_unreadable() => return Ok(()),
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, range = ?self.range.start, "cannot read the store's history for a watch");
+                    tracing::warn!(%error, range = ?self.range.start, "failed to read history for a watch");
                     return Err(WatchError::NotReady);
                 }
                 Err(_) => return Err(WatchError::NotReady),

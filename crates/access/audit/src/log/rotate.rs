@@ -106,7 +106,7 @@ impl RotatingFile {
         let cleaner = self.cleaner.clone();
         std::thread::Builder::new().name("audit-tidy".to_owned()).spawn(move || {
             if let Err(error) = cleaner.clean(SystemTime::now()) {
-                tracing::error!("cannot tidy up old audit logs: {error}");
+                tracing::error!("failed to remove old audit log files: {error}");
             }
         })?;
         Ok(())

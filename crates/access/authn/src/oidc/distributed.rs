@@ -147,7 +147,7 @@ impl Resolver {
             verifiers.retain(|_, verifier| verifier.is_discovered());
         }
         if verifiers.len() >= MAX_ISSUERS {
-            tracing::warn!("oidc: claims of too many issuers; those of {issuer:?} are not taken");
+            tracing::warn!("oidc: too many issuers of distributed claims, ignoring {issuer:?}");
             return None;
         }
         let target = if issuer == self.issuer.url {

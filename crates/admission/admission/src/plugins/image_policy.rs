@@ -44,7 +44,7 @@ impl ImagePolicyWebhook {
         let response = match self.response(&review).await {
             Ok(response) => response,
             Err(error) if self.settings.default_allow => {
-                tracing::warn!(%error, "images are allowed although nobody could be asked about them");
+                tracing::warn!(%error, "image policy webhook unavailable, allowing images");
                 request.annotate(&format!("{PREFIX}failed-open"), "true");
                 return Ok(());
             }

@@ -52,7 +52,7 @@ pub(crate) fn maintain_conditions(
                     None
                 }
                 Err(status) => {
-                    tracing::warn!(error = status.message(), "the conditions of flow schemas will be tried again");
+                    tracing::warn!(error = status.message(), "failed to update conditions of flow schemas, retrying");
                     queue.retry(1);
                     Some(retry.map_or(RETRY_FIRST, |retry| (retry * 2).min(RETRY_LAST)))
                 }

@@ -72,7 +72,7 @@ impl Lock {
         });
         match released.await {
             Err(status) if !status.is(StatusReason::NotFound) => {
-                tracing::warn!(error = status.message(), "the lease of the leader election was not released");
+                tracing::warn!(error = status.message(), "failed to release leader election lease");
             }
             _ => {}
         }
@@ -82,7 +82,7 @@ impl Lock {
         match self.acquire_or_renew().await {
             Ok(is_held) => is_held,
             Err(status) => {
-                tracing::warn!(error = status.message(), "the lease of the leader election was not renewed");
+                tracing::warn!(error = status.message(), "failed to renew leader election lease");
                 false
             }
         }

@@ -48,7 +48,7 @@ impl CertificateDurations {
             Some(_) => {}
             None => {
                 let name = metadata(request).at(ObjectMeta::NAME).str();
-                tracing::error!(name, "cannot read the certificate of a CertificateSigningRequest to count it");
+                tracing::error!(name, "failed to parse certificate of CertificateSigningRequest for metrics");
             }
         }
     }

@@ -253,7 +253,7 @@ async fn read(specs: &Specs, own: &ServedResources, remote: &Remote) -> Result<S
 fn parse_v2(body: &[u8], prefix: &str) -> Option<Value> {
     let memory = estimated_memory(body);
     if memory > MAX_MEMORY {
-        tracing::warn!(memory, "the OpenAPI document of another server is too large");
+        tracing::warn!(memory, "OpenAPI document of aggregated API server is too large");
         return None;
     }
     let mut document: Value = serde_json::from_slice(body).ok()?;

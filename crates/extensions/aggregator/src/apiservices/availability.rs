@@ -70,7 +70,7 @@ pub(super) fn watch(state: Arc<State>, done: watch::Sender<bool>, shutdown: Shut
                     None => {
                         remotes.forget(&name);
                         if let Err(status) = update_condition(&state, &objects, object, &Condition::LOCAL).await {
-                            tracing::warn!(api_service = %name, error = status.message(), "will be tried again");
+                            tracing::warn!(api_service = %name, error = status.message(), "sync failed, retrying");
                             queue.retry(1);
                             failed.push(name);
                         }
@@ -210,7 +210,7 @@ async fn run_checks(state: Arc<State>, name: Text, service: ServiceReference, ch
                 Some(retry)
             }
             Err(status) => {
-                tracing::warn!(api_service = %check.name, error = status.message(), "cannot be checked");
+                tracing::warn!(api_service = %check.name, error = status.message(), "availability check failed");
                 queue.retry(1);
                 retry = (retry * 2).min(RECHECK_INTERVAL);
                 Some(retry)
@@ -289,7 +289,7 @@ impl Check {
         let condition = match checks::of_server(state.servers.as_deref(), &object).await {
             Ok(condition) => condition,
             Err(why) => {
-                tracing::warn!(api_service = %self.name, why, "its server cannot be asked");
+                tracing::warn!(api_service = %self.name, why, "failed to reach aggregated API server");
                 return Ok(Outcome::Unresponsive);
             }
         };

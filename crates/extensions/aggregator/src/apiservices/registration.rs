@@ -142,7 +142,7 @@ pub(super) fn watch(state: Arc<State>, done: watch::Sender<bool>, shutdown: Shut
                             names
                         }
                         Err(status) => {
-                            tracing::warn!(error = status.message(), "APIServices will be listed again");
+                            tracing::warn!(error = status.message(), "failed to list APIServices, retrying");
                             changes = ChangeWatcher::all(&resource);
                             tokio::time::sleep(RETRY_FIRST).await;
                             continue;
@@ -208,7 +208,7 @@ impl Reconciler<'_> {
                     self.done.insert(name);
                 }
                 Err(status) => {
-                    tracing::warn!(api_service = %name, error = status.message(), "will be tried again");
+                    tracing::warn!(api_service = %name, error = status.message(), "sync failed, retrying");
                     failed.insert(name);
                 }
             }

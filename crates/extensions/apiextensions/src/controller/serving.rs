@@ -168,7 +168,7 @@ impl CustomResources {
             match built {
                 Ok(kind) => valid.push(kind),
                 Err((version, why)) => {
-                    tracing::error!(definition = %definition.name, %version, why, "the schema cannot be served");
+                    tracing::error!(definition = %definition.name, %version, why, "failed to build OpenAPI schema of CustomResourceDefinition");
                 }
             }
         }

@@ -58,7 +58,7 @@ impl DebugSocket {
                 accepted = self.listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
                     Ok((stream, _)) => drop(connections.spawn(connection(stream, self.handlers.clone()))),
                     Err(error) => {
-                        tracing::warn!(%error, "cannot accept on the socket for debugging");
+                        tracing::warn!(%error, "failed to accept connection on debug socket");
                         tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                     }
                 },

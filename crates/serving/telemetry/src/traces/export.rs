@@ -133,7 +133,7 @@ async fn send(
                 if is_shutting_down || last_logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
                     last_logged = Some(Instant::now());
                     let lost = exporter.lost.swap(0, Ordering::Relaxed);
-                    tracing::warn!(err = %status, lost, "spans of traces were lost");
+                    tracing::warn!(err = %status, lost, "failed to export trace spans");
                 }
                 if is_shutting_down {
                     return;

@@ -100,11 +100,13 @@ impl Certificates {
             }
             match self.reload() {
                 Ok(()) => {
-                    tracing::info!("serving certificates were read again");
+                    tracing::info!("reloaded serving certificates");
                     loaded = now;
                 }
                 // A certificate is often written before its key; both match shortly after.
-                Err(error) => tracing::error!("serving certificates changed and cannot be read: {error}"),
+                Err(error) => {
+                    tracing::error!("failed to reload serving certificates, keeping the current ones: {error}")
+                }
             }
         }
     }

@@ -109,7 +109,7 @@ impl TlsSettings {
             match SUITES.iter().find(|(known, _)| known == name) {
                 Some((_, suite)) => chosen.push(*suite),
                 None if WEAK_SUITES.contains(name) => {
-                    tracing::warn!("cipher suite {name} is weak: this server does not have it");
+                    tracing::warn!("skipping insecure cipher suite {name}");
                 }
                 None => return Err(format!("Cipher suite {name} not supported or doesn't exist")),
             }
@@ -128,7 +128,7 @@ impl TlsSettings {
             match GROUPS.iter().find(|(known, _)| known == number) {
                 Some((_, group)) => chosen.push(*group),
                 None if OTHER_GROUPS.contains(number) => {
-                    tracing::warn!("key exchange {number} is one that this server does not have");
+                    tracing::warn!("skipping unsupported curve preference {number}");
                 }
                 None => return Err(format!("curve preference {number} is not supported by the current Go version")),
             }

@@ -111,7 +111,7 @@ impl RewrittenSegment {
         for source in &job.sources {
             let name = source.cover.name();
             if let Err(error) = inner.files.remove(&name) {
-                tracing::warn!(%error, segment = name, "cannot remove a segment that was rewritten");
+                tracing::warn!(%error, segment = name, "failed to remove rewritten segment");
             }
         }
         inner.rewrite_failure.clear();

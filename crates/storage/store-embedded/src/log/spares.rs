@@ -60,7 +60,7 @@ impl Spares {
                 Err(error) => {
                     if is_out_of_space(&error) && !full.swap(true, Ordering::Relaxed) {
                         let free = inner.files.free_bytes().unwrap_or_default() >> 10;
-                        tracing::error!(%error, free_kib = free, "no room for the next segment: only deletions are taken");
+                        tracing::error!(%error, free_kib = free, "no space for the next segment: only deletions are accepted");
                     } else if !is_out_of_space(&error) {
                         self.failure.record(&error, PREFIX);
                     }
@@ -70,7 +70,7 @@ impl Spares {
         }
         self.failure.clear();
         if full.swap(false, Ordering::Relaxed) {
-            tracing::info!("there is room for the next segment again: everything is taken");
+            tracing::info!("space for the next segment is available again: all writes are accepted");
         }
     }
 
@@ -120,7 +120,7 @@ impl Spare {
             Ok(()) => {}
             // A start that failed has removed its whole directory.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => tracing::warn!(%error, file = self.name, "cannot remove a file that is of no use"),
+            Err(error) => tracing::warn!(%error, file = self.name, "failed to remove unused file"),
         }
     }
 }

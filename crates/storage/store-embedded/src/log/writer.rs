@@ -85,7 +85,7 @@ impl Writer {
         }
         for name in &pending.superseded {
             if let Err(error) = inner.files.remove(name) {
-                tracing::warn!(%error, file = name, "cannot remove a segment that was rewritten");
+                tracing::warn!(%error, file = name, "failed to remove rewritten segment");
             }
         }
         let (head, known) = match pending.acknowledged {
@@ -113,7 +113,7 @@ impl Writer {
             }
         };
         if writer.broken {
-            tracing::warn!(segment = writer.number, at = writer.end.at, "left out a write that was never finished");
+            tracing::warn!(segment = writer.number, at = writer.end.at, "discarded incomplete write");
         }
         inner.head.begin(&writer.head);
         // These frames can be read, but may not be durable, and a failed sync is reported only once. Therefore their
@@ -122,7 +122,7 @@ impl Writer {
         match writer.write_again(unconfirmed) {
             Ok(()) => unconfirmed.iter().try_for_each(|(header, frame)| writer.adopt(inner, header, frame))?,
             Err(error) => {
-                tracing::error!(%error, segment = writer.number, "writing failed, going on in a new segment");
+                tracing::error!(%error, segment = writer.number, "write failed, continuing in a new segment");
                 writer.broken = true;
                 for (header, frame) in unconfirmed {
                     writer.rewrite(inner, header, frame)?;
@@ -149,7 +149,7 @@ impl Writer {
             // Retries in a new segment, once: a disk that fails twice in a row cannot be trusted.
             Err(AppendError::Begin(error) | AppendError::Write(error)) => {
                 inner.counters.failures.fetch_add(1, Ordering::Relaxed);
-                tracing::error!(%error, segment = self.number, "writing failed, going on in a new segment");
+                tracing::error!(%error, segment = self.number, "write failed, continuing in a new segment");
                 self.append(inner, batch).map_err(AppendError::error)?;
             }
         }
@@ -168,10 +168,14 @@ impl Writer {
             let zeros = vec![0; end.saturating_sub(self.end.at) as usize];
             match write_all(&*self.file, &zeros, self.end.at).and_then(|()| self.file.sync_data()) {
                 Ok(()) => {
-                    tracing::info!(segment = self.number, at = self.end.at, "no room for a new segment: going on here");
+                    tracing::info!(
+                        segment = self.number,
+                        at = self.end.at,
+                        "no space for a new segment, continuing in the current one"
+                    );
                     self.broken = false;
                 }
-                Err(error) => tracing::error!(%error, segment = self.number, "cannot wipe an unfinished write"),
+                Err(error) => tracing::error!(%error, segment = self.number, "failed to erase incomplete write"),
             }
         }
         !self.broken
@@ -280,7 +284,7 @@ impl Writer {
         drop(table);
         self.note_acknowledged(inner);
         if let Err(error) = self.head.sync() {
-            tracing::warn!(%error, "cannot make durable which segment is the newest");
+            tracing::warn!(%error, "failed to sync the name of the newest segment");
         }
         Ok(())
     }

@@ -56,7 +56,7 @@ impl Peers {
         for name in names {
             match self.0.addresses.address_of(name).await {
                 Ok(address) => addresses.push(address),
-                Err(why) => tracing::warn!(server = name.as_str(), why, "the address of a server is not known"),
+                Err(why) => tracing::warn!(server = name.as_str(), why, "address of peer API server is unknown"),
             }
         }
         let turn = self.0.round_robin.fetch_add(1, Ordering::Relaxed);

@@ -87,7 +87,7 @@ impl Peers {
             Ok(address) => address,
             Err(why) => {
                 self.0.metrics.sync_failed(SyncFailure::Address);
-                tracing::debug!(server = name, why, "the address of a server is not known");
+                tracing::debug!(server = name, why, "address of peer API server is unknown");
                 return (PeerResources::default(), false);
             }
         };
@@ -98,7 +98,7 @@ impl Peers {
                 Err(why) => {
                     is_complete = false;
                     self.0.metrics.sync_failed(SyncFailure::Document);
-                    tracing::warn!(server = name, path, why, "another server does not say what it serves");
+                    tracing::warn!(server = name, path, why, "failed to fetch discovery of peer API server");
                 }
             }
         }

@@ -49,7 +49,7 @@ impl Trust {
         if now.duration_since(current.checked_at) >= CHECK_INTERVAL {
             current.checked_at = now;
             if let Err(why) = self.reload(&mut current) {
-                tracing::warn!("the authorities of other servers stay as they were: {why}");
+                tracing::warn!("failed to reload --peer-ca-file, keeping the current authorities: {why}");
             }
         }
         current.connections.clone()
