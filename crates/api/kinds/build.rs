@@ -1,5 +1,5 @@
-//! Makes Rust statics from the field tables, so that the program parses nothing when it starts, and finds out
-//! which of the tests can run here.
+//! Generates Rust statics from the field tables, so that the program parses nothing at start-up, and sets the cfg flags
+//! of the tests that can run here.
 
 use binnacle_test_requirements::{Requirement, declare};
 

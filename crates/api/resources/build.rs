@@ -1,4 +1,4 @@
-//! Which of the tests can run here.
+//! Sets the cfg flags of the tests that can run here.
 
 use binnacle_test_requirements::{Requirement, declare};
 

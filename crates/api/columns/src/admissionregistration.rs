@@ -97,14 +97,14 @@ fn policy<K: types::Kind>(policy: FieldRef<K>, rules: usize, param_kind: FieldRe
     cells![name(policy), rules as i64, param_kind, created(policy, now)]
 }
 
-/// Formats the reference of a binding to its parameters: one object, or all that a selector selects.
+/// Formats the `paramRef` of a binding: the name of an object, or a selector.
 fn param(param: FieldRef<ParamRef>) -> String {
     match (param.at(ParamRef::NAMESPACE).str(), param.at(ParamRef::NAME).str()) {
         (_, "") => match param.at(ParamRef::SELECTOR).set() {
             Some(selector) => selector::go_string(selector),
             None => UNSET.into(),
         },
-        // The binding does not tell if the parameter is namespaced.
+        // A binding does not specify whether the parameter is namespaced.
         ("", name) => format!("*/{name}"),
         (namespace, name) => format!("{namespace}/{name}"),
     }

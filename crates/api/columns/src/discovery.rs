@@ -33,7 +33,7 @@ const ENDPOINT_SLICE: Columns = Columns::new(
 
 const SHOWN: usize = 3;
 
-/// Formats a port's number, else its name; a port with neither stands for all ports.
+/// Formats a port's number, else its name; a port with neither means all ports.
 fn port(port: FieldRef<EndpointPort>) -> String {
     match (port.at(EndpointPort::PORT).int(), port.at(EndpointPort::NAME).get_str()) {
         (Some(number), _) => number.to_string(),

@@ -1,8 +1,8 @@
 //! Table columns of the built-in kinds, as `kubectl get` prints them.
 //!
 //! There is one file for each API group, with a list of its kinds at the top. Cells are computed from the object in the
-//! storage version ([`table_for`]). Objects with nothing but a name, or not even that, give a row as well, because a
-//! bookmark of a watch is sent as one.
+//! storage version ([`table_for`]). Objects without any fields result in a row as well, because bookmarks of a watch
+//! are sent as rows.
 
 mod age;
 mod columns;
@@ -141,7 +141,7 @@ mod tests {
     fn every_row_has_a_cell_for_each_column() {
         let bookmark =
             value!({"metadata": {"annotations": {"k8s.io/initial-events-end": "true"}, "resourceVersion": "1"}});
-        // No stored object looks like this, but the type of a member is never certain.
+        // No stored object has such members, but rows must not depend on the types of members.
         let odd = value!({
             "metadata": {"name": 1i64, "creationTimestamp": "yesterday", "labels": [], "ownerReferences": [null, 1i64]},
             "spec": {

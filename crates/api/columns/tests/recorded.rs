@@ -79,7 +79,7 @@ fn check_row(columns: &Columns, body: &Value, want: &[Value], what: &str) {
                 assert!(number.starts_with(|c: char| c.is_ascii_digit()) && "smhdy".contains(unit), "{what}: {age}");
             }
             Some("<time>") => assert_eq!(got.as_str(), Some(CREATED), "{what}"),
-            // A placeholder stands for a random value of the server, here of `stored`.
+            // A placeholder matches a random value of the server; here it is the value in `stored`.
             Some(text) => {
                 let want = text.replace("<uid:1>", UID).replace("<ip:1>", CLUSTER_IP);
                 assert_eq!(got.as_str(), Some(want.as_str()), "{what}");

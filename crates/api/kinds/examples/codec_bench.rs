@@ -1,4 +1,4 @@
-//! The cost of decoding and encoding one ordinary pod: `cargo run --release --example codec_bench -p binnacle-kinds`.
+//! The cost of decoding and encoding one typical pod: `cargo run --release --example codec_bench -p binnacle-kinds`.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! The speed of protobuf and JSON for a pod of the usual size, beside `serde_json::Value`: `cargo run --release -p
+//! The speed of protobuf and JSON for a pod of typical size, compared with `serde_json::Value`: `cargo run --release -p
 //! binnacle-kinds --example object_speed`; an argument selects one row by name. Rates are in bytes of the JSON form
 //! where JSON is written or read, and of the protobuf form otherwise.
 
@@ -61,7 +61,7 @@ fn main() {
     });
 }
 
-/// Measures the best of several rounds: noise only ever adds.
+/// Returns the best of several rounds: noise only increases the time.
 fn measure(only: &str, name: &str, bytes: usize, mut work: impl FnMut()) {
     if !only.is_empty() && name != only {
         return;

@@ -1,6 +1,5 @@
-//! Judges objects of built-in kinds. Reads one JSON document a line, `{"new": ..., "old": ...}` with optional `old`,
-//! and answers each with a line: the errors and the warnings of the kind. The rules for the metadata of all kinds are
-//! not applied.
+//! Validates objects of built-in kinds. Reads one JSON document per line, `{"new": ..., "old": ...}` with optional
+//! `old`, and prints one line for each: the errors and the warnings of the kind. Metadata is not validated.
 
 use std::io::{BufRead, Write};
 

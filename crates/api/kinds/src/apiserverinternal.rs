@@ -1,4 +1,4 @@
-//! `internal.apiserver.k8s.io`: the versions that servers store.
+//! `internal.apiserver.k8s.io`: the versions in which servers store objects.
 
 mod storage_version;
 

@@ -1,4 +1,4 @@
-//! `apps`: workloads made of pods.
+//! `apps`: workloads that consist of pods.
 
 mod controller_revision;
 mod daemon_set;

@@ -1,4 +1,4 @@
-//! Validation steps that many kinds share.
+//! Checks that many kinds share.
 
 use binnacle_fields::types::{List, Str};
 use binnacle_fields::{Field, FieldRef, Message};

@@ -10,7 +10,7 @@ use crate::internal::internal;
 
 /// Unchanged lines around a change.
 const CONTEXT: usize = 3;
-/// From this number of lines on, frequent lines do not begin a match.
+/// With at least this number of lines, frequent lines do not begin a match.
 const FREQUENT_FROM: usize = 200;
 
 /// Returns the diff between two structures.

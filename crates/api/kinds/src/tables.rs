@@ -1,5 +1,5 @@
-//! The field tables of the built-in kinds as statics. The build generates them from `data/`, so start-up has no work to
-//! do.
+//! The field tables of the built-in kinds as statics. The build generates them from `data/`, so nothing is parsed at
+//! start-up.
 
 use std::fmt;
 

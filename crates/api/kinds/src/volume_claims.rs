@@ -328,7 +328,7 @@ fn not_below_zero(amount: FieldRef<types::Quantity>, errors: &mut FieldErrors) {
 pub(crate) fn normalize_data_sources(spec: &mut FieldMut<Spec>) {
     match (spec.is_nil(Spec::DATA_SOURCE), spec.is_nil(Spec::DATA_SOURCE_REF)) {
         (false, true) => {
-            // The reference has all fields of the source.
+            // `dataSourceRef` has all fields of `dataSource`.
             let copy = source_of(spec.read().at(Spec::DATA_SOURCE).cast());
             spec.set(Spec::DATA_SOURCE_REF, copy);
         }

@@ -1,4 +1,4 @@
-//! Rules for all kinds that make pods from a template.
+//! Rules for all kinds that create pods from a template.
 
 pub(crate) mod validation;
 

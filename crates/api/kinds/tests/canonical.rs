@@ -18,8 +18,8 @@ impl Random {
         from[self.below(from.len() as u64) as usize]
     }
 
-    /// Returns an object of a table as a client might write it: in any order, with some of the fields, zero values and
-    /// nulls among them.
+    /// Returns an object of a table as a client might send it: some of the fields in any order, including zero values
+    /// and nulls.
     fn object(&mut self, message: &Message, depth: u64) -> Value {
         let mut members = Vec::new();
         for field in message.fields.iter() {

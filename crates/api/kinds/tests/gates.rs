@@ -1,4 +1,5 @@
-//! Updates that feature gates allow: each with its gate on and off, as `--feature-gates` and `--emulated-version` have it.
+//! Updates that feature gates allow: each with its gate on and off, as set by `--feature-gates` and
+//! `--emulated-version`.
 
 use binnacle_features::{Features, Gates, Version};
 use binnacle_kinds::strategy;

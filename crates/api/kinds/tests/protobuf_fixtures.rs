@@ -1,5 +1,5 @@
-//! The filled objects of kube-apiserver's round-trip tests, one per kind, in protobuf and JSON: every reader and writer
-//! must agree with them byte for byte.
+//! The filled objects of kube-apiserver's round-trip tests, one per kind, in protobuf and JSON: every decoder and
+//! encoder must agree with them byte for byte.
 
 use std::collections::BTreeSet;
 

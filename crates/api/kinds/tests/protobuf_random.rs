@@ -346,7 +346,7 @@ fn decodes_fields_in_any_order() {
     }
 }
 
-/// Damaged bytes result in an object or an error, the same from both readers, and never in a panic.
+/// Damaged bytes result in an object or an error, the same from both decoders, and never in a panic.
 #[test]
 fn readers_agree_on_damaged_objects() {
     let mut random = Random(0xda_3a9e);

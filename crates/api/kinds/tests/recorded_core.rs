@@ -14,10 +14,10 @@ use binnacle_scheme::{Strategy, StrategyContext};
 use binnacle_test_requirements::shared;
 use binnacle_validation::metadata;
 
-/// The groups whose kinds are complete.
+/// The groups that are compared as a whole.
 const GROUPS: [&str; 3] = ["", "apps", "batch"];
 
-/// The kinds whose validation is complete.
+/// The kinds whose validation is compared.
 const VALIDATED: [&str; 18] = [
     "ConfigMap",
     "Secret",
@@ -39,8 +39,8 @@ const VALIDATED: [&str; 18] = [
     "PersistentVolumeClaim",
 ];
 
-/// Recorded answers that the kinds do not decide: admission plugins and webhooks refuse or change objects, or the
-/// answer depends on other state of the cluster.
+/// Recorded responses that do not depend on the kinds alone: admission plugins and webhooks reject or change objects,
+/// or the response depends on other state of the cluster.
 const FOREIGN_AREAS: [&str; 3] = ["admission", "policies", "webhooks"];
 
 /// Cases that depend on the options of the request, the registry, admission, or the allocation of addresses and ports.
@@ -146,7 +146,7 @@ impl Replay {
             objects.remove(&format!("{}/{}", target.collection, target.name));
         }
         let Some(body) = step.get("body") else { return Ok(()) };
-        // Captured values are unknown, and managed fields belong to another crate.
+        // Captured values are unknown, and managed fields are implemented in another crate.
         let text = json::to_string(body);
         if text.contains("{{") || text.contains("managedFields") {
             return Ok(());
@@ -178,7 +178,7 @@ impl Replay {
                     ("PUT", _) => body.clone(),
                     (_, "application/merge-patch+json") => merge(&old, body),
                     _ => {
-                        // Other patches belong to another crate: the object is unknown from here on.
+                        // Other patches are implemented in another crate: the object is unknown from here on.
                         objects.remove(&key);
                         return Ok(());
                     }

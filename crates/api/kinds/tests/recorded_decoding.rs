@@ -1,4 +1,4 @@
-//! Requests that kube-apiserver could not decode result in the same messages here.
+//! Requests that kube-apiserver cannot decode result in the same error messages.
 
 use binnacle_kinds::tables;
 use binnacle_schema::{Limits, decode, json, yaml};

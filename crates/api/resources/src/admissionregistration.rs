@@ -70,7 +70,7 @@ pub(crate) fn group() -> GroupDescription {
 
 const NAME: &str = "admissionregistration.k8s.io";
 
-/// Describes policies, which are stored in v1beta1 until all servers that may share the store know v1.
+/// Describes policies, which are stored in v1beta1 until all servers that may share the store support v1.
 fn mutating_policies(version: &'static str) -> ResourceDescription {
     extension(cluster!(
         NAME,

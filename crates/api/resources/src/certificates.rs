@@ -39,7 +39,7 @@ pub(crate) fn group() -> GroupDescription {
                             Verbs::READ_WRITE,
                         )
                         .resets(&["spec", "status.certificate"]),
-                        // The kind's own code puts back only the conditions Approved and Denied.
+                        // The strategy of the kind restores only the conditions Approved and Denied.
                         SubresourceDescription::status(&["spec", "status.conditions"]).but_puts_back(&["spec"]),
                     ])
                     .since(19)

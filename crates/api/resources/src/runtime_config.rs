@@ -137,8 +137,8 @@ fn trimmed<'a>((key, value): (&'a str, &'a str)) -> (&'a str, &'a str) {
     (key.trim(), value.trim())
 }
 
-/// Returns the setting with the core group's version under its name: `v1` and `api/v1` mean it too, with whatever follows,
-/// and `api/legacy` is left of a time when it did.
+/// Returns the setting with the normalized version of the core group: `v1` and `api/v1` are aliases, with or without a
+/// resource; `api/legacy` is an obsolete alias.
 fn core<'a>((key, value): (&'a str, &'a str)) -> Option<(&'a str, &'a str)> {
     let rest = key.strip_prefix("api/").unwrap_or(key).strip_prefix("v1");
     match rest {

@@ -11,7 +11,8 @@ const ODD: &[(&str, &str, &str)] = &[
     ("", "replicationcontrollers", "controllers"),
     ("", "services", "services/specs"),
     ("networking.k8s.io", "ingresses", "ingress"),
-    // Servers within the server store these two, with the group as prefix, as for custom resources.
+    // These two belong to delegated servers (aggregator and apiextensions), whose prefixes begin with the group, as for
+    // custom resources.
     ("apiextensions.k8s.io", "customresourcedefinitions", "apiextensions.k8s.io/customresourcedefinitions"),
     ("apiregistration.k8s.io", "apiservices", "apiregistration.k8s.io/apiservices"),
 ];

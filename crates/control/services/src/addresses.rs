@@ -223,7 +223,7 @@ pub(crate) fn is_parent(object: &Value, owner: Owner<'_>) -> bool {
         && parent.at(Parent::NAME).str() == owner.name
 }
 
-/// Returns the reference of an IPAddress object to its service.
+/// Returns the `parentRef` of the IPAddress objects of a service.
 pub(crate) fn parent(object: &Value) -> FieldRef<'static, '_, Parent> {
     FieldRef::<IPAddress>::root(object).at(IPAddress::SPEC).at(IPAddressSpec::PARENT_REF).detached()
 }

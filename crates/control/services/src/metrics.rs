@@ -88,7 +88,7 @@ impl AllocatorMetrics {
 
     /// Sets the resources whose cached addresses are counted.
     pub(super) fn watch_resources(&self, resources: &Catalog) {
-        // The first server that calls this wins.
+        // Only the first call has an effect.
         let _ = self.addresses.0.resources.set(resources.clone());
     }
 

@@ -84,7 +84,7 @@ pub struct Scale {
 }
 
 impl Definition {
-    /// The paths of an object that [`Definition::part`] needs: everything but the schemas, of which only their presence
+    /// The paths of an object that [`Definition::part`] needs: all except the schemas, of which only their presence
     /// matters.
     pub const PARTS: &[&[&str]] = &[
         &["metadata", "name"],

@@ -122,7 +122,8 @@ impl Strategy for ValidatingAdmissionPolicy {
     }
 }
 
-/// Validates the path that a warning of type checking is about. Nobody follows it, so it only has to be one.
+/// Validates the path that a warning of type checking is about. It is never evaluated, so it only has to be a valid
+/// path.
 fn field_ref(field: FieldRef<Str>, errors: &mut FieldErrors) {
     let text = field.str().trim();
     checks::required(&field, text, errors);

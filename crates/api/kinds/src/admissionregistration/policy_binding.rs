@@ -1,4 +1,5 @@
-//! ValidatingAdmissionPolicyBinding and MutatingAdmissionPolicyBinding: where a policy applies, and with what.
+//! ValidatingAdmissionPolicyBinding and MutatingAdmissionPolicyBinding: where a policy applies, and with which
+//! parameters.
 
 use binnacle_fields::admissionregistration::v1::{
     MutatingAdmissionPolicyBinding as Mutating, ParamRef, ValidatingAdmissionPolicyBinding as Validating,

@@ -148,7 +148,7 @@ fn param_kind(param_kind: FieldRef<ParamKind>, errors: &mut FieldErrors) {
     }
 }
 
-/// Reports all messages as one.
+/// Reports all messages as one error.
 fn joined(field: FieldRef<Str>, value: &str, intro: &str, messages: &[String], errors: &mut FieldErrors) {
     if !messages.is_empty() {
         errors.push(field.invalid_as(value, format!("{intro}{}", messages.join(","))));

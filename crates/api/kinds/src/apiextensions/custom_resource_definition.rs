@@ -1,4 +1,4 @@
-//! CustomResourceDefinition: a kind that users add.
+//! CustomResourceDefinition: a kind that users define.
 
 use binnacle_fields::apiextensions::v1::{
     self, CustomResourceConversion as Conversion, CustomResourceDefinitionNames as Names,
@@ -20,7 +20,7 @@ impl Strategy for CustomResourceDefinition {
         false
     }
 
-    /// Its schemas are read once, when its resource is first asked for.
+    /// The schemas are parsed once, on the first request for the resource.
     fn is_rarely_read(&self) -> bool {
         true
     }
@@ -92,7 +92,7 @@ impl Strategy for CustomResourceDefinition {
     }
 }
 
-/// Removes a webhook of which neither member is set: Go's internal form has the members without the webhook.
+/// Removes a webhook without members: in Go's internal form, these members belong to the conversion itself.
 fn drop_empty_webhook(spec: &mut FieldMut<Spec>) {
     let Some(mut conversion) = spec.structure(Spec::CONVERSION) else { return };
     let webhook = conversion.get(Conversion::WEBHOOK);

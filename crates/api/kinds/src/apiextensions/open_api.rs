@@ -72,7 +72,7 @@ pub(super) fn within(schema: FieldRef<Props>, place: SchemaPosition, rules: &Rul
     if schema.object().is_none() {
         return;
     }
-    // Of all respects, this one looks at most members.
+    // This check visits the most members.
     binnacle_work::pace(2 * SCHEMA);
     keywords(schema, place, rules, errors);
     let unique = schema.at(Props::UNIQUE_ITEMS);

@@ -1,4 +1,4 @@
-//! The checks of a definition that an update skips, because the old definition fails them.
+//! The checks of a definition, without those that an update skips because the old definition fails them.
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::apiextensions::v1::{

@@ -60,7 +60,7 @@ pub(super) fn status(definition: FieldRef<Definition>, errors: &mut FieldErrors)
     validate_names(status.at(Status::ACCEPTED_NAMES), errors);
 }
 
-/// Validates the name of a definition, which must be made of the names in its spec.
+/// Validates the name of a definition, which must be `<plural>.<group>` of its spec.
 fn name(definition: FieldRef<Definition>, errors: &mut FieldErrors) {
     const DETAIL: &str = "must be spec.names.plural+\".\"+spec.group";
     let (metadata, spec) = (definition.at(Definition::METADATA), definition.at(Definition::SPEC));

@@ -84,7 +84,7 @@ fn is_known(versions: &[&str]) -> bool {
     versions.iter().any(|version| ACCEPTED.contains(version))
 }
 
-/// Returns true if a stored definition has review versions and the server knows none of them.
+/// Returns true if a stored definition has review versions but none that the server supports.
 pub(super) fn lacks_known_version(conversion: FieldRef<Conversion>) -> bool {
     let webhook = conversion.at(Conversion::WEBHOOK);
     let versions: Vec<&str> = webhook.at(Webhook::CONVERSION_REVIEW_VERSIONS).strs().collect();

@@ -35,7 +35,7 @@ impl Strategy for ApiService {
     fn prepare_for_create(&self, ctx: &StrategyContext<'_>, object: &mut Value) {
         let mut api_service = FieldMut::<APIService>::root(object);
         api_service.remove(APIService::STATUS);
-        // APIs that this server serves itself are always available.
+        // Local APIs are always available.
         if !api_service.read().at(APIService::SPEC).at(Spec::SERVICE).is_set() {
             let available = FieldMut::<Condition>::build(|mut condition| {
                 condition.set(Condition::TYPE, "Available");

@@ -1,4 +1,4 @@
-//! `StatefulSet`: pods with names and storage of their own.
+//! `StatefulSet`: pods with stable names and storage.
 
 mod validation;
 
@@ -55,7 +55,7 @@ impl Strategy for StatefulSet {
         set_template_defaults(spec.entry(Spec::TEMPLATE).object());
         for mut claim in spec.items(Spec::VOLUME_CLAIM_TEMPLATES) {
             set_claim_defaults(claim.object());
-            // Not what was sent counts: the type is implied.
+            // Compares the object as decoded, not as sent: the type is implied.
             claim.set(PersistentVolumeClaim::API_VERSION, "v1");
             claim.set(PersistentVolumeClaim::KIND, "PersistentVolumeClaim");
         }

@@ -69,7 +69,7 @@ impl Strategy for Job {
         Some((LABELS, labels.clone().into()))
     }
 
-    /// Labels that the job and its template share: those that are generated later reach both.
+    /// The job and its template share these labels: labels that are generated later are added to both.
     fn shared_default(&self, object: &Value) -> Option<(&'static [&'static str], Value)> {
         self.pending_default(object).filter(|(_, labels)| labels.as_object().is_some_and(|labels| !labels.is_empty()))
     }
@@ -95,7 +95,7 @@ impl Strategy for Job {
 
     fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         let mut job = FieldMut::root(object);
-        // The template that was sent counts, as Go sets defaults when it decodes.
+        // The template as sent, because Go sets defaults while decoding.
         default_labels(&mut job);
         job.keep(FieldRef::root(old), v1::Job::SPEC);
     }

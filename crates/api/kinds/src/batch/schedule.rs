@@ -45,7 +45,7 @@ fn without_zone(schedule: &str) -> Result<&str, String> {
     let Some(rest) = schedule.strip_prefix("TZ=").or_else(|| schedule.strip_prefix("CRON_TZ=")) else {
         return Ok(schedule);
     };
-    // kube-apiserver panics on a zone that nothing follows, and reports the panic.
+    // kube-apiserver panics if nothing follows the zone, and reports the panic.
     let Some((zone, rest)) = rest.split_once(' ') else {
         return Err("invalid schedule format: runtime error: slice bounds out of range [:-1]".to_owned());
     };

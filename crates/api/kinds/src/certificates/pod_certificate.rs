@@ -22,7 +22,7 @@ use super::pem;
 const CHAIN_MAX: usize = 100 * 1024;
 const MINUTE: i64 = 60;
 
-/// An error that does not show the value.
+/// An error whose message omits the value.
 pub(super) fn omitted<T>(field: FieldRef<T>, detail: &str) -> FieldError {
     field.invalid_as(ErrorValue::raw(detail), "")
 }

@@ -39,7 +39,7 @@ impl Strategy for LimitRange {
         }
     }
 
-    /// An object without `name` and `generateName` is named as uids are, but not by its own.
+    /// The name of an object without `name` and `generateName` is a UUID, but not its uid.
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         let mut limit_range = FieldMut::<Range>::root(object);
         let mut metadata = limit_range.entry(Range::METADATA);

@@ -24,7 +24,7 @@ impl Strategy for Namespace {
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         let mut namespace = FieldMut::root(object);
-        // A generated name is known from here on.
+        // A generated name is set by now.
         label_with_name(&mut namespace);
         namespace.remove(v1::Namespace::STATUS);
         namespace.entry(v1::Namespace::STATUS).set(Status::PHASE, "Active");

@@ -106,7 +106,8 @@ impl Strategy for Node {
     }
 }
 
-/// Makes `podCIDR` and the first of `podCIDRs` equal. If they differ, the client only sets `podCIDR`, so it wins.
+/// Makes `podCIDR` and the first of `podCIDRs` equal. If they differ, the client only sets `podCIDR`, which takes
+/// precedence.
 fn default_pod_cidrs(mut spec: FieldMut<Spec>) {
     let one = spec.str(Spec::POD_CIDR).to_owned();
     let first = spec.get(Spec::POD_CIDRS).as_list().and_then(<[Value]>::first).and_then(Value::as_str);

@@ -212,7 +212,8 @@ fn round_up<M>(
     }
 }
 
-/// Makes `podIP` and the first of `podIPs` equal. If they differ, the kubelet only knows `podIP`, so it wins.
+/// Makes `podIP` and the first of `podIPs` equal. If they differ, the kubelet only supports `podIP`, which takes
+/// precedence.
 fn agree_on_pod_ips(status: &mut FieldMut<Status>) {
     let one = status.str(Status::POD_IP).to_owned();
     let first = status.read().at(Status::POD_IPS).item(0).map(|first| first.at(PodIP::IP).str().to_owned());

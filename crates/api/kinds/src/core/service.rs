@@ -1,4 +1,4 @@
-//! `Service`: an address for a set of pods.
+//! `Service`: a stable address for a set of pods.
 
 mod allocations;
 mod type_change;

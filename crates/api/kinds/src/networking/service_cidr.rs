@@ -10,7 +10,7 @@ use binnacle_validation::metadata::IMMUTABLE;
 use crate::prepare::keep_metadata;
 use crate::{Strategy, StrategyContext, internal};
 
-/// Off, it lets clients write the status without the subresource, as releases before v1.36 did.
+/// If it is off, clients can write the status without the subresource, as in releases before v1.36.
 const KEEPS_STATUS: &str = "ServiceCIDRStatusFieldWiping";
 
 pub(crate) struct ServiceCidr;

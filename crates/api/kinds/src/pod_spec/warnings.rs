@@ -24,7 +24,7 @@ use super::validation::containers::all;
 use crate::node::{deprecated_label, deprecated_labels_in_term};
 use binnacle_validation::pod_resources::quantity;
 
-/// The limit on comparisons of an item with similar ones, and on the number of warnings of a kind.
+/// The maximum number of similar items that an item is compared with, and of warnings of each kind.
 const ENOUGH: usize = 1024;
 
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
@@ -179,7 +179,7 @@ impl Subject<'_> {
             if !context.at(SecurityContext::SECCOMP_PROFILE).is_set() && self.annotation(&name).is_some() {
                 warnings.push(format!("{}: {}", self.annotation_path(&name), unused(seccomp.name())));
             }
-            // A pod's annotations have become fields before its warnings are made.
+            // The annotations of a pod have been copied to fields before its warnings are computed.
             if is_template {
                 warnings.extend(app_armor::template_warning(self.spec, container, self.metadata));
             }

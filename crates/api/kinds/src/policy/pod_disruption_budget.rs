@@ -19,7 +19,7 @@ impl Strategy for PodDisruptionBudget {
         MetadataChecks::NONE
     }
 
-    /// Only what every name must be: the rules of the kind do not look at metadata.
+    /// Only the general rules for names: the kind has no rules for metadata.
     fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
         names::path_segment(name, prefix)
     }

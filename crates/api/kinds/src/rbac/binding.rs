@@ -112,7 +112,7 @@ fn validate_subject(subject: FieldRef<Subject>, namespaced: bool, errors: &mut F
     }
 }
 
-/// Reports a change of the role. A binding with another role would grant permissions that its author never had.
+/// Reports a change of the role. With another role, the binding could grant permissions that its author does not have.
 fn same_role(binding: FieldRef<Binding>, old: FieldRef<Binding>, errors: &mut FieldErrors) {
     let role = binding.at(Binding::ROLE_REF);
     if role.value() != old.at(Binding::ROLE_REF).value() {

@@ -62,7 +62,7 @@ fn cluster_role(role: FieldRef<v1::ClusterRole>, any_label_value: bool) -> Field
     }
     for selector in errors.while_room(selectors.items()) {
         selectors::validate(selector, any_label_value, &mut errors);
-        // kube-apiserver parses the selector again, which fails for the same reasons with nothing to show.
+        // kube-apiserver parses the selector again, which fails for the same reasons; that error shows no value.
         if selectors::is_invalid(selector.get()) {
             errors.push(selector.invalid_as(ErrorValue::raw("null"), "invalid label selector."));
         }

@@ -83,7 +83,7 @@ fn valid_range(range: FieldRef<Range>, default: &str, max: &str, errors: &mut Fi
     }
     for reached in [Some(default), top.get_str()].into_iter().flatten() {
         let distance = value(reached).saturating_sub(value(least));
-        // No number is a multiple of zero; kube-apiserver divides by zero and fails the request.
+        // No number is a multiple of zero; in kube-apiserver the request fails with a division by zero.
         if distance.checked_rem(step_quantity.value()).is_none_or(|rest| rest != 0) {
             let detail = format!("value is not a multiple of a given step ({}) from ({least})", step.str());
             errors.push(step.invalid_as(reached, detail));

@@ -113,7 +113,7 @@ fn allocated<'v>(claim: FieldRef<'_, 'v, Claim>) -> HashSet<[&'v str; 4]> {
     allocation.at(AllocationResult::DEVICES).at(DeviceAllocationResult::RESULTS).items().map(key).collect()
 }
 
-/// Drops the status of deallocated devices, so that the deallocating client need not know it.
+/// Drops the status of deallocated devices, so that the client that deallocates them does not have to remove it.
 fn drop_deallocated(claim: &mut FieldMut<Claim>, old: FieldRef<Claim>) {
     let mut deallocated = allocated(old);
     let remaining = allocated(claim.read());

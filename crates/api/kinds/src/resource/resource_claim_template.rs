@@ -1,4 +1,4 @@
-//! kube-apiserver validates the whole template again, including its metadata, although it is immutable.
+//! ResourceClaimTemplate: a template of resource claims, one for each pod.
 
 use binnacle_fields::resource::v1::{
     ResourceClaimSpec, ResourceClaimTemplate as Template, ResourceClaimTemplateSpec as Spec,
@@ -42,7 +42,7 @@ impl Strategy for ResourceClaimTemplate {
         errors
     }
 
-    /// kube-apiserver checks the whole template once more, its metadata included, although nothing of it may change.
+    /// Like kube-apiserver, validates the whole template again, although it is immutable.
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
         MetadataChecks::WHOLE_WITHIN_CHANGE
     }

@@ -52,7 +52,7 @@ impl Strategy for CsiDriver {
         let mut errors = FieldErrors::new();
         let driver = FieldRef::<CSIDriver>::root(object);
         let spec = driver.at(CSIDriver::SPEC);
-        // The message has this wrong name for the first field, as in kube-apiserver.
+        // The message names the first field incorrectly, as in kube-apiserver.
         let attach = spec.at(Spec::ATTACH_REQUIRED).reported_as("attachedRequired");
         for field in [attach, spec.at(Spec::POD_INFO_ON_MOUNT), spec.at(Spec::STORAGE_CAPACITY)] {
             if !field.is_set() {

@@ -92,7 +92,7 @@ fn is_true(status: FieldRef<Status>, kind: &str) -> bool {
     condition.is_some_and(|condition| condition.at(Condition::STATUS).str() == "True")
 }
 
-/// Reports all messages as one.
+/// Reports all messages as one error.
 fn joined(field: FieldRef<Str>, messages: &[String], errors: &mut FieldErrors) {
     if !messages.is_empty() {
         errors.push(field.invalid(messages.join(",")));

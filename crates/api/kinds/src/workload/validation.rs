@@ -66,7 +66,7 @@ pub(crate) fn mismatch(template: FieldRef<PodTemplateSpec>) -> FieldError {
     metadata.at(ObjectMeta::LABELS).invalid_as(shown_labels(template), why)
 }
 
-/// Returns the labels of a template as a message shows them: in the order of the names, whatever was added at the end.
+/// Returns the labels of a template as a message shows them: sorted by name, including added ones.
 pub(crate) fn shown_labels(template: FieldRef<PodTemplateSpec>) -> ErrorValue {
     let mut labels = template.at(PodTemplateSpec::METADATA).at(ObjectMeta::LABELS).value().clone();
     if let Some(labels) = labels.as_object_mut() {

@@ -30,7 +30,7 @@ pub(crate) const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("admission-policies/type_check/documents.rs", "components.schemas", NO_OBJECT),
     ("admission-policies/type_check/documents.rs", "x-kubernetes-group-version-kind", NO_OBJECT),
     ("apiextensions/controller/conversion.rs", "metadata.annotation", AS_IN_GO),
-    ("apiextensions/controller/parts.rs", "spec.versions.schema.openAPIV3Schema", THROUGH_LISTS),
+    ("apiextensions/controller/partial_decoder.rs", "spec.versions.schema.openAPIV3Schema", THROUGH_LISTS),
     ("apiextensions/definition.rs", "spec.versions.name", THROUGH_LISTS),
     ("apiextensions/definition.rs", "spec.versions.served", THROUGH_LISTS),
     ("apiextensions/definition.rs", "spec.versions.storage", THROUGH_LISTS),

@@ -55,7 +55,7 @@ pub(super) fn validate(features: &Features, set: FieldRef<StatefulSet>) -> Field
     errors
 }
 
-/// Validates an update. A set that was accepted once stays changeable: immutable fields are not validated again.
+/// Validates an update. Immutable fields are not validated again, so that every stored set can be updated.
 pub(super) fn validate_update(
     features: &Features,
     new: FieldRef<StatefulSet>,

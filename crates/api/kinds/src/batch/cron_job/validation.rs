@@ -44,7 +44,7 @@ fn schedule_rules(spec: FieldRef<Spec>, old: Option<FieldRef<Spec>>, errors: &mu
     if let Err(why) = schedule::check(schedule.str()) {
         errors.push(schedule.invalid(why));
     }
-    // Before there was a field, schedules had time zones.
+    // Before the field existed, schedules could contain time zones.
     let had_zone = old.is_some_and(|old| old.at(Spec::SCHEDULE).str().contains("TZ"));
     if !schedule.str().contains("TZ") {
         return;

@@ -1,4 +1,4 @@
-//! Validation of jobs, and of the jobs that cron jobs make.
+//! Validation of jobs, and of the jobs that cron jobs create.
 
 use binnacle_fields::batch::v1::{Job, JobSpec as Spec, JobStatus};
 use binnacle_fields::core::v1::{Affinity, Container, PodSpec, PodTemplateSpec};
@@ -226,7 +226,7 @@ fn at_most(count: FieldRef<Int>, max: i64, what: &str, errors: &mut FieldErrors)
     }
 }
 
-/// Rejects restart policies with which pods never end.
+/// Rejects restart policies under which pods never terminate.
 fn restart_policy(spec: FieldRef<Spec>, errors: &mut FieldErrors) {
     let template = spec.at(Spec::TEMPLATE);
     let pod = template.at(PodTemplateSpec::SPEC);

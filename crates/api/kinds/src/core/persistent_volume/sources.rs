@@ -58,7 +58,7 @@ pub(super) fn source(spec: FieldRef<Spec>, name: &str, has_affinity: bool, error
     }
 }
 
-/// The validation of all sources, of which a volume may have one.
+/// The validation of the sources of a volume, which may have only one.
 struct SourceCheck<'p, 'v, 'e> {
     spec: FieldRef<'p, 'v, Spec>,
     is_found: bool,

@@ -1,4 +1,4 @@
-//! Additions for the scheduler on create: the condition of a gated pod, and selectors made of label keys.
+//! Additions for the scheduler on create: the condition of a gated pod, and selectors derived from label keys.
 
 use binnacle_fields::core::v1::{
     Affinity, Pod, PodAffinity, PodAffinityTerm as Term, PodCondition, PodSpec as Spec, PodStatus as Status,

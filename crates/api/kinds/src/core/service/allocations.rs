@@ -1,5 +1,5 @@
 //! Addresses and ports that the server allocates for a service. An update that omits them keeps them, so that old
-//! clients can write back the fields that they know.
+//! clients, which lack newer fields, can update the service.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -21,8 +21,8 @@ pub(super) fn fill_cluster_ips(service: &mut FieldMut<Service>) -> bool {
     missing
 }
 
-/// On read: sets the lists of addresses and their families from a single address. Returns true if any was missing. Which
-/// families a headless service had is known to the cluster alone, so they are left to its next update.
+/// On read: sets the lists of addresses and their families from a single address. Returns true if any was missing. The
+/// families of a headless service depend on the configuration of the cluster, so they are set by its next update.
 pub(super) fn complete_addresses(service: &mut FieldMut<Service>) -> bool {
     let completed = fill_cluster_ips(service);
     let mut spec = service.entry(Service::SPEC);

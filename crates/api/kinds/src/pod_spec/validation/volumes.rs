@@ -38,7 +38,7 @@ pub(super) fn validate<'a>(
         .filter(|volume| !pod_name.is_empty() && volume.at(Volume::EPHEMERAL).is_set())
         .map(|volume| volume.at(Volume::NAME).str())
         .collect();
-    // The name of a generated claim is made of the pod's and the volume's.
+    // The name of a generated claim consists of the names of the pod and the volume.
     let made_for_ephemeral = |claim: &str| {
         let volume = claim.strip_prefix(pod_name).and_then(|rest| rest.strip_prefix('-'));
         volume.is_some_and(|volume| ephemeral.contains(volume))
@@ -71,8 +71,8 @@ pub(super) fn validate<'a>(
 /// Requires exactly one source, and validates it.
 fn source(volume: FieldRef<Volume>, pod_name: &str, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let mut found = false;
-    // kube-apiserver has other names in the paths of some sources' own errors, and of the error that a source is the
-    // second one.
+    // kube-apiserver uses other field names in the paths of some errors within a source, and of the error about a
+    // second source.
     macro_rules! one {
         ($field:ident, $rules:expr $(, own: $own:literal)? $(, second: $second:literal)?) => {{
             let source = volume.at(Volume::$field);
@@ -161,7 +161,7 @@ fn csi(source: FieldRef<Csi>, errors: &mut FieldErrors) {
         let name = secret.at(LocalObjectReference::NAME);
         match name.str() {
             "" => errors.push(name.required("")),
-            // kube-apiserver's path does not name the reference.
+            // kube-apiserver's path lacks that field.
             given => checks::subdomain(&secret.located_at(&source).at(LocalObjectReference::NAME), given, errors),
         }
     }

@@ -220,7 +220,7 @@ fn legacy(body: &[u8]) -> Result<Vec<RemoteResource>, String> {
     let (subresources_of, top_level): (Vec<_>, Vec<_>) =
         list.resources.into_iter().flatten().partition(|entry| entry.name.as_deref().unwrap_or_default().contains('/'));
     let mut resources: Vec<RemoteResource> = top_level.into_iter().map(legacy_resource).collect();
-    // The last resource with a name wins.
+    // The last resource with a name takes precedence.
     let mut positions: HashMap<Text, usize> =
         resources.iter().enumerate().map(|(at, resource)| (resource.plural.clone(), at)).collect();
     for entry in subresources_of {

@@ -59,7 +59,7 @@ pub(in crate::core::pod) fn validate(features: &Features, pod: FieldRef<Pod>, ol
     removed_resources(features, spec, old_spec, &mut errors);
     of_containers(spec, old_spec, &mut rest, &mut errors);
     of_init_containers(features, spec, old_spec, &mut rest, &mut errors);
-    // This check reports nothing new if there are errors.
+    // This check adds nothing if there are errors already.
     if errors.is_empty() && !equal(rest.read(), old_spec) {
         errors.push(spec.forbidden("only cpu and memory resources are mutable"));
     }
