@@ -112,8 +112,8 @@ impl Bench {
         vec![started("start to ready, empty", &self.server)]
     }
 
-    /// Measures a server of its own with the flags that kubeadm writes, and a token file. Like a kubelet, the bench asks for
-    /// its health, and nobody asks for anything else.
+    /// Measures a server of its own with the flags that kubeadm writes, and a token file. Like a kubelet, the bench probes
+    /// its health; there are no other requests.
     async fn configured(&mut self) -> Vec<Row> {
         let (authority, temp) = (Authority::make(), TempDir::new());
         let [serving, kubelets, proxy] = ["serving", "kubelets", "front-proxy"].map(|name| authority.issue(name));

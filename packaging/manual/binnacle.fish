@@ -26,65 +26,65 @@ end
 
 complete -c binnacle -n "__fish_binnacle_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c binnacle -n "__fish_binnacle_needs_command" -s V -l version -d 'Print version'
-complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "check" -d 'Tells whether a data directory, or a backup, is whole'
-complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "doctor" -d 'Tells whether this release can take over a store'
-complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "sizes" -d 'Tells how much room each resource takes up'
-complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "migrate" -d 'Moves all data from one store to another'
-complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "backup" -d 'Saves a store to a file'
-complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "restore" -d 'Makes a data directory from a saved file, of this program, etcd or kine'
-complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "salvage" -d 'Makes a new store of what is whole in a damaged one'
+complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "check" -d 'Checks a data directory or a backup file for damage'
+complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "doctor" -d 'Checks whether this release can serve a store'
+complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "sizes" -d 'Shows the size of each resource in a store'
+complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "migrate" -d 'Copies all data from one store to another'
+complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "backup" -d 'Backs up a store to a file'
+complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "restore" -d 'Restores a backup, an etcd snapshot or a kine database to a data directory'
+complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "salvage" -d 'Copies the intact objects of a damaged store to a new one'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "completion" -d 'Prints the completion script for a shell'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c binnacle -n "__fish_binnacle_using_subcommand check" -s o -l output -d 'The form of the answer' -r -f -a "text\t''
+complete -c binnacle -n "__fish_binnacle_using_subcommand check" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
 complete -c binnacle -n "__fish_binnacle_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c binnacle -n "__fish_binnacle_using_subcommand doctor" -l encryption-provider-config -d 'The EncryptionConfiguration that the server would be given; without it encrypted values are a problem' -r -F
-complete -c binnacle -n "__fish_binnacle_using_subcommand doctor" -l etcd-prefix -d 'How the keys of all objects in etcd begin' -r
-complete -c binnacle -n "__fish_binnacle_using_subcommand doctor" -l etcd-cafile -d 'The authorities that etcd\'s certificates must come from; if not set, the system\'s' -r -F
-complete -c binnacle -n "__fish_binnacle_using_subcommand doctor" -l etcd-certfile -d 'The certificate that is shown to etcd' -r -F
-complete -c binnacle -n "__fish_binnacle_using_subcommand doctor" -l etcd-keyfile -d 'The key that belongs to --etcd-certfile' -r -F
-complete -c binnacle -n "__fish_binnacle_using_subcommand doctor" -s o -l output -d 'The form of the answer' -r -f -a "text\t''
+complete -c binnacle -n "__fish_binnacle_using_subcommand doctor" -l encryption-provider-config -d 'The EncryptionConfiguration of the server, to decrypt values; without it, encrypted values are reported as problems' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand doctor" -l etcd-prefix -d 'Prefix of the keys of all objects in etcd' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand doctor" -l etcd-cafile -d 'The certificate authorities for the serving certificates of etcd; if not set, those of the system' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand doctor" -l etcd-certfile -d 'The TLS client certificate for etcd' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand doctor" -l etcd-keyfile -d 'The TLS client key of --etcd-certfile' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand doctor" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
 complete -c binnacle -n "__fish_binnacle_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c binnacle -n "__fish_binnacle_using_subcommand sizes" -l largest -d 'How many of the largest objects to name' -r
-complete -c binnacle -n "__fish_binnacle_using_subcommand sizes" -l etcd-prefix -d 'How the keys of all objects in etcd begin' -r
-complete -c binnacle -n "__fish_binnacle_using_subcommand sizes" -l etcd-cafile -d 'The authorities that etcd\'s certificates must come from; if not set, the system\'s' -r -F
-complete -c binnacle -n "__fish_binnacle_using_subcommand sizes" -l etcd-certfile -d 'The certificate that is shown to etcd' -r -F
-complete -c binnacle -n "__fish_binnacle_using_subcommand sizes" -l etcd-keyfile -d 'The key that belongs to --etcd-certfile' -r -F
-complete -c binnacle -n "__fish_binnacle_using_subcommand sizes" -s o -l output -d 'The form of the answer' -r -f -a "text\t''
+complete -c binnacle -n "__fish_binnacle_using_subcommand sizes" -l largest -d 'Number of largest objects to list' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand sizes" -l etcd-prefix -d 'Prefix of the keys of all objects in etcd' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand sizes" -l etcd-cafile -d 'The certificate authorities for the serving certificates of etcd; if not set, those of the system' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand sizes" -l etcd-certfile -d 'The TLS client certificate for etcd' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand sizes" -l etcd-keyfile -d 'The TLS client key of --etcd-certfile' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand sizes" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
 complete -c binnacle -n "__fish_binnacle_using_subcommand sizes" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l from -d 'The store to read: embedded:DIR or etcd:URL[,URL...]' -r
-complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l to -d 'The store to fill; it must be empty, or an unfinished migration from the same source' -r
-complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l etcd-prefix -d 'How the keys of all objects in etcd begin' -r
-complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l etcd-cafile -d 'The authorities that etcd\'s certificates must come from; if not set, the system\'s' -r -F
-complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l etcd-certfile -d 'The certificate that is shown to etcd' -r -F
-complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l etcd-keyfile -d 'The key that belongs to --etcd-certfile' -r -F
-complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l to-etcd-prefix -d 'As --etcd-prefix, for a target that is another etcd than the source' -r
-complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l to-etcd-cafile -d 'As --etcd-cafile, for a target that is another etcd than the source' -r -F
-complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l to-etcd-certfile -d 'As --etcd-certfile, for a target that is another etcd than the source' -r -F
-complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l to-etcd-keyfile -d 'As --etcd-keyfile, for a target that is another etcd than the source' -r -F
-complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l online -d 'The source is in use: copy it, follow it, and switch when its servers have stopped. An embedded source\'s server is noticed to stop; with etcd type \'switch\' or send SIGUSR1 when they have'
+complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l from -d 'The source: embedded:DIR or etcd:URL[,URL...]' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l to -d 'The target, which must be empty or hold an unfinished migration from the same source' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l etcd-prefix -d 'Prefix of the keys of all objects in etcd' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l etcd-cafile -d 'The certificate authorities for the serving certificates of etcd; if not set, those of the system' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l etcd-certfile -d 'The TLS client certificate for etcd' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l etcd-keyfile -d 'The TLS client key of --etcd-certfile' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l to-etcd-prefix -d 'Like --etcd-prefix, for the target' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l to-etcd-cafile -d 'Like --etcd-cafile, for the target' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l to-etcd-certfile -d 'Like --etcd-certfile, for the target' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l to-etcd-keyfile -d 'Like --etcd-keyfile, for the target' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l online -d 'Migrate while the source is in use: copy it, watch it for changes, and finish once its servers have stopped. The stop of an embedded store\'s server is detected; for etcd, type \'switch\' or send SIGUSR1 after stopping the servers'
 complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c binnacle -n "__fish_binnacle_using_subcommand backup" -l etcd-prefix -d 'How the keys of all objects in etcd begin' -r
-complete -c binnacle -n "__fish_binnacle_using_subcommand backup" -l etcd-cafile -d 'The authorities that etcd\'s certificates must come from; if not set, the system\'s' -r -F
-complete -c binnacle -n "__fish_binnacle_using_subcommand backup" -l etcd-certfile -d 'The certificate that is shown to etcd' -r -F
-complete -c binnacle -n "__fish_binnacle_using_subcommand backup" -l etcd-keyfile -d 'The key that belongs to --etcd-certfile' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand backup" -l etcd-prefix -d 'Prefix of the keys of all objects in etcd' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand backup" -l etcd-cafile -d 'The certificate authorities for the serving certificates of etcd; if not set, those of the system' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand backup" -l etcd-certfile -d 'The TLS client certificate for etcd' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand backup" -l etcd-keyfile -d 'The TLS client key of --etcd-certfile' -r -F
 complete -c binnacle -n "__fish_binnacle_using_subcommand backup" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c binnacle -n "__fish_binnacle_using_subcommand restore" -l revision -d 'Restore the objects as they were at this revision, which the saved history must have; if not set, the newest' -r
-complete -c binnacle -n "__fish_binnacle_using_subcommand restore" -l bump-revision -d 'How far above the newest saved revision the restored store begins' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand restore" -l revision -d 'Restore the objects as of this revision, which must be in the saved history; if not set, the newest' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand restore" -l bump-revision -d 'Number that is added to the newest saved revision for the first revision of the restored store' -r
 complete -c binnacle -n "__fish_binnacle_using_subcommand restore" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c binnacle -n "__fish_binnacle_using_subcommand salvage" -l bump-revision -d 'How far above the newest known revision the new store begins' -r
-complete -c binnacle -n "__fish_binnacle_using_subcommand salvage" -s o -l output -d 'The form of the answer' -r -f -a "text\t''
+complete -c binnacle -n "__fish_binnacle_using_subcommand salvage" -l bump-revision -d 'Number that is added to the newest known revision for the first revision of the new store' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand salvage" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
 complete -c binnacle -n "__fish_binnacle_using_subcommand salvage" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c binnacle -n "__fish_binnacle_using_subcommand completion" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "check" -d 'Tells whether a data directory, or a backup, is whole'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "doctor" -d 'Tells whether this release can take over a store'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "sizes" -d 'Tells how much room each resource takes up'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "migrate" -d 'Moves all data from one store to another'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "backup" -d 'Saves a store to a file'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "restore" -d 'Makes a data directory from a saved file, of this program, etcd or kine'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "salvage" -d 'Makes a new store of what is whole in a damaged one'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "check" -d 'Checks a data directory or a backup file for damage'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "doctor" -d 'Checks whether this release can serve a store'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "sizes" -d 'Shows the size of each resource in a store'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "migrate" -d 'Copies all data from one store to another'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "backup" -d 'Backs up a store to a file'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "restore" -d 'Restores a backup, an etcd snapshot or a kine database to a data directory'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "salvage" -d 'Copies the intact objects of a damaged store to a new one'
 complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "completion" -d 'Prints the completion script for a shell'
 complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -14,7 +14,7 @@ use crate::gzip::{self, Effort};
 use crate::placement;
 use crate::process::{Compiler, cargo, finish, output, problem, remove};
 use crate::started;
-use crate::training::Training;
+use crate::training::TrainingRun;
 
 pub(crate) fn command() -> clap::Command {
     clap::Command::new("profile")
@@ -83,7 +83,7 @@ fn count(root: &Path) -> Result<(), String> {
     // Counts of an older program do not apply to this one.
     remove(&counted)?;
     let server = instrumented(root, &target.join("instrumented"), &counted)?;
-    let training = Training { server, root };
+    let training = TrainingRun { server, root };
     let (bench, stories) = (counted.join("bench"), counted.join("stories"));
     training.bench(&bench)?;
     training.stories(&stories);

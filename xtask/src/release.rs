@@ -10,7 +10,7 @@ use std::process::Command;
 use clap::ArgMatches;
 
 use crate::process::{Compiler, cargo, files, finish, flag, problem, remove};
-use crate::training::Training;
+use crate::training::TrainingRun;
 
 const SERVER: &str = "kube-apiserver";
 /// The linker's options: BOLT needs relocations.
@@ -52,7 +52,7 @@ pub(crate) fn run(_: &ArgMatches) -> Result<(), String> {
     let mut counting = Command::new(&bolt);
     counting.arg(&compiled).arg("-instrument").arg(file).arg("--instrumentation-file-append-pid");
     finish(counting.arg("-o").arg(&server))?;
-    Training { server, root: &root }.bench(&counts)?;
+    TrainingRun { server, root: &root }.bench(&counts)?;
     let layout = directory.join("layout.fdata");
     finish(Command::new(&merge_fdata).args(files(&counts)?).arg("-o").arg(&layout))?;
 

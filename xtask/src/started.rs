@@ -11,7 +11,7 @@ use std::path::Path;
 use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
 
 use crate::process::{files, problem, remove};
-use crate::training::Training;
+use crate::training::TrainingRun;
 
 /// Debian's package qemu-user-static has it.
 const EMULATOR: &str = "qemu-x86_64-static";
@@ -31,7 +31,7 @@ pub(crate) fn functions(server: &Path, root: &Path, directory: &Path) -> Result<
     fs::write(&emulated, script).map_err(|error| problem("write", &emulated, &error))?;
     let runnable = fs::Permissions::from_mode(0o755);
     fs::set_permissions(&emulated, runnable).map_err(|error| problem("change", &emulated, &error))?;
-    Training { server: emulated, root }.start(&logs)?;
+    TrainingRun { server: emulated, root }.start(&logs)?;
 
     let program = Program::read(server)?;
     let mut found: HashSet<&str> = HashSet::new();

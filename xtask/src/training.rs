@@ -18,13 +18,13 @@ const STORIES: [&str; 12] = [
 ];
 
 /// Runs cargo commands with an instrumented server.
-pub(crate) struct Training<'t> {
+pub(crate) struct TrainingRun<'t> {
     pub(crate) server: PathBuf,
     pub(crate) root: &'t Path,
 }
 
-impl Training<'_> {
-    /// Starts servers that wait. What they count goes to a directory.
+impl TrainingRun<'_> {
+    /// Starts servers and lets them idle. Their counts go to a directory.
     pub(crate) fn start(&self, counts: &Path) -> Result<(), String> {
         self.run(counts, &[&BENCH[..], &START].concat())
     }

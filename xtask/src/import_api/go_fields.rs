@@ -24,7 +24,7 @@ enum Class {
     Interface,
 }
 
-struct Resolved {
+struct ResolvedType {
     ty: Ty,
     class: Class,
     /// The values of the enum at the bottom.
@@ -228,16 +228,16 @@ impl GoFields<'_> {
         owner: &str,
         expression: &str,
         depth: usize,
-    ) -> Result<Resolved, String> {
+    ) -> Result<ResolvedType, String> {
         if depth > 16 {
             return Err(format!("{expression} is nested too deep"));
         }
-        let plain = |ty, class| Ok(Resolved { ty, class, values: Vec::new(), json_only: false });
+        let plain = |ty, class| Ok(ResolvedType { ty, class, values: Vec::new(), json_only: false });
         if let Some(target) = expression.strip_prefix('*') {
             let resolved = self.resolve(path, package, owner, target, depth + 1)?;
             return match resolved.class {
                 Class::Pointer | Class::Container => Err(format!("{expression} is not understood")),
-                _ => Ok(Resolved { class: Class::Pointer, ..resolved }),
+                _ => Ok(ResolvedType { class: Class::Pointer, ..resolved }),
             };
         }
         if expression == "[]byte" {
@@ -245,7 +245,7 @@ impl GoFields<'_> {
         }
         if let Some(element) = expression.strip_prefix("[]") {
             let element = self.resolve(path, package, owner, element, depth + 1)?;
-            return Ok(Resolved { ty: Ty::list(element.ty), class: Class::Container, ..element });
+            return Ok(ResolvedType { ty: Ty::list(element.ty), class: Class::Container, ..element });
         }
         if let Some(map) = expression.strip_prefix("map[") {
             let (key, value) = map.split_once(']').ok_or(format!("{expression} is not understood"))?;
@@ -253,7 +253,7 @@ impl GoFields<'_> {
                 return Err(format!("{expression} has keys that are no texts"));
             }
             let value = self.resolve(path, package, owner, value, depth + 1)?;
-            return Ok(Resolved { ty: Ty::map(value.ty), class: Class::Container, ..value });
+            return Ok(ResolvedType { ty: Ty::map(value.ty), class: Class::Container, ..value });
         }
         match expression {
             "string" => return plain(Ty::String, Class::Scalar),
@@ -272,7 +272,7 @@ impl GoFields<'_> {
         }
         if definition == UNKNOWN {
             let ty = Ty::RawExtension;
-            return Ok(Resolved { ty, class: Class::Struct, values: Vec::new(), json_only: true });
+            return Ok(ResolvedType { ty, class: Class::Struct, values: Vec::new(), json_only: true });
         }
         let (path, package, name) = self.locate(path, package, owner, expression)?;
         match package.types.get(&name).cloned() {
@@ -288,7 +288,7 @@ impl GoFields<'_> {
                     resolved.ty = Ty::WrappedList(element.clone());
                 }
                 let values = self.enum_values(&package, &name)?;
-                Ok(Resolved { values: if values.is_empty() { resolved.values } else { values }, ..resolved })
+                Ok(ResolvedType { values: if values.is_empty() { resolved.values } else { values }, ..resolved })
             }
             None => Err(format!("{path} has no type {name}")),
         }

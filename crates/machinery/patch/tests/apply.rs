@@ -306,7 +306,7 @@ fn caps_the_number_of_update_managers() {
 }
 
 /// A kind whose version 2 renames a field of version 1.
-struct Renamed;
+struct FieldRenaming;
 
 fn renamed(version: &str) -> &'static Message {
     static MESSAGES: OnceLock<[Message; 2]> = OnceLock::new();
@@ -335,7 +335,7 @@ fn renamed(version: &str) -> &'static Message {
     if version == "x/v1" { &messages[0] } else { &messages[1] }
 }
 
-impl Versions for Renamed {
+impl Versions for FieldRenaming {
     fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)> {
         let (from, to) = match api_version {
             "x/v1" => ("new", "old"),
@@ -357,10 +357,10 @@ fn apply_renamed(manager: &str, live: Option<&Value>, config: &str) -> Result<Va
     let config = tree(config);
     let api_version = config.str_at(&["apiVersion"]);
     // The stored object is in version 1.
-    let live = live.map(|live| Renamed.convert(live, api_version).unwrap().0);
+    let live = live.map(|live| FieldRenaming.convert(live, api_version).unwrap().0);
     let update = Update { message: renamed(api_version), api_version, manager, subresource: "", now: 7, reset: &[] };
-    let applied = apply::apply(&Apply { update, force: false, versions: &Renamed }, live.as_ref(), &config);
-    applied.map(|applied| Renamed.convert(&applied.object, "x/v1").unwrap().0).map_err(|e| e.to_string())
+    let applied = apply::apply(&Apply { update, force: false, versions: &FieldRenaming }, live.as_ref(), &config);
+    applied.map(|applied| FieldRenaming.convert(&applied.object, "x/v1").unwrap().0).map_err(|e| e.to_string())
 }
 
 #[test]

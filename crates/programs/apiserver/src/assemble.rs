@@ -48,7 +48,7 @@ pub fn build(reported: Option<&str>) -> Build {
     }
 }
 
-/// Assembles the server. What can fail and leaves nothing behind comes first.
+/// Assembles the server. Steps that can fail and leave nothing behind come first.
 pub(crate) async fn assemble(config: Settings) -> Result<(AssembledServer, ServerInfo), StartFailure> {
     let inputs = Inputs::load(config).await?;
     let security = Security::prepare(inputs)?;

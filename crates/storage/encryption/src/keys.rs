@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys() {
+    fn maps_resources_to_key_prefixes() {
         let of = |text: &str| {
             let (resource, group) = text.split_once('.').unwrap_or((text, ""));
             GroupResource { group: group.into(), resource: resource.into() }

@@ -9,7 +9,7 @@
 //! fn survives_a_leader_change() {}
 //! ```
 //!
-//! What only a running test can find out is an [`Ability`]. The environment variable `BINNACLE_REQUIRED` lists what
+//! An [`Ability`] can only be determined by a running test. The environment variable `BINNACLE_REQUIRED` lists what
 //! must be there, separated by commas: otherwise the build or the test fails, so that continuous integration leaves out
 //! no test that it should run.
 

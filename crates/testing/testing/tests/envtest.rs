@@ -19,9 +19,9 @@ use rcgen::{
 use serde_json::{Value, json};
 
 /// A process that is killed on drop.
-struct Running(Child);
+struct KilledOnDrop(Child);
 
-impl Running {
+impl KilledOnDrop {
     fn start(command: &mut Command, log: &str) -> Self {
         let log = std::fs::File::create(log).unwrap();
         Self(command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap())
@@ -35,7 +35,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -97,8 +97,8 @@ fn is_healthy(port: u16) -> Option<()> {
 
 /// The two running programs.
 struct ControlPlane {
-    server: Running,
-    etcd: Running,
+    server: KilledOnDrop,
+    etcd: KilledOnDrop,
     address: SocketAddr,
     admin: Handshake,
     temp: TempDir,
@@ -114,7 +114,7 @@ impl ControlPlane {
         let mut command = etcd_stand_in();
         command.arg(format!("--advertise-client-urls={url}")).arg(format!("--data-dir={}", temp.join("etcd")));
         command.arg(format!("--listen-client-urls={url}")).arg(format!("--listen-peer-urls=http://127.0.0.1:{peers}"));
-        let etcd = Running::start(command.arg("--unsafe-no-fsync=true"), &temp.join("etcd.log"));
+        let etcd = KilledOnDrop::start(command.arg("--unsafe-no-fsync=true"), &temp.join("etcd.log"));
         wait_until_blocking("etcd's health", || is_healthy(clients));
 
         std::fs::create_dir(temp.join("certs")).unwrap();
@@ -137,7 +137,8 @@ impl ControlPlane {
         command.arg(format!("--service-account-issuer=https://127.0.0.1:{port}/"));
         command.arg(format!("--service-account-key-file={certs}/sa-signer.crt"));
         command.arg(format!("--service-account-signing-key-file={certs}/sa-signer.key"));
-        let server = Running::start(command.arg("--service-cluster-ip-range=10.0.0.0/24"), &temp.join("server.log"));
+        let server =
+            KilledOnDrop::start(command.arg("--service-cluster-ip-range=10.0.0.0/24"), &temp.join("server.log"));
 
         let (certificate, key) = users.issue("admin", "system:masters", &[], ExtendedKeyUsagePurpose::ClientAuth);
         let admin = Handshake::new(serving.certificate.clone()).identity(&certificate, &key);

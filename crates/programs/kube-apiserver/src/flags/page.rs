@@ -8,7 +8,7 @@ use super::{GROUPS, inert};
 const PAGE: &str = include_str!("../../../../../docs/flags.md");
 
 /// Flags that kube-apiserver does not have.
-const OWN: [&str; 9] = [
+const OWN: [&str; 10] = [
     "audit-webhook-spill-dir",
     "audit-webhook-spill-max-size",
     "check-config",
@@ -17,6 +17,7 @@ const OWN: [&str; 9] = [
     "enable-live-page",
     "ephemeral",
     "hostname-override",
+    "read-only",
     "stop-with-stdin",
 ];
 

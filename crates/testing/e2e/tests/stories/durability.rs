@@ -1,4 +1,4 @@
-//! Acknowledged writes exist after kill -9, as observed through the API.
+//! AcknowledgedWrites writes exist after kill -9, as observed through the API.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 /// The last acknowledged write of each name. A request without a response may or may not have taken effect.
-type Acknowledged = Arc<Mutex<BTreeMap<String, ExpectedState>>>;
+type AcknowledgedWrites = Arc<Mutex<BTreeMap<String, ExpectedState>>>;
 
 #[derive(Clone, Debug, PartialEq)]
 enum ExpectedState {
@@ -41,7 +41,7 @@ async fn killed_again_and_again(mut server: Server) {
     let client = server.kube().await;
     crate::namespace(&client, "kept").await;
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), "kept");
-    let known = Acknowledged::default();
+    let known = AcknowledgedWrites::default();
     let mut version = 0;
     for round in 0..ROUNDS {
         let done = Arc::new(AtomicBool::new(false));
@@ -86,7 +86,7 @@ async fn killed_again_and_again(mut server: Server) {
 }
 
 /// Writes until the server is killed.
-async fn write(client: Client, prefix: String, known: Acknowledged, done: Arc<AtomicBool>) {
+async fn write(client: Client, prefix: String, known: AcknowledgedWrites, done: Arc<AtomicBool>) {
     let api: Api<ConfigMap> = Api::namespaced(client, "kept");
     for n in 0.. {
         if done.load(Ordering::SeqCst) {

@@ -1,4 +1,4 @@
-//! etcd executes a write and its response is lost. The server cannot tell whether the object exists, so values that it
+//! etcd executes a write and its response is lost. It is unknown to the server whether the object exists, so values that it
 //! may use are not allocated again.
 
 use binnacle_testkit::https::{Answer, Client};

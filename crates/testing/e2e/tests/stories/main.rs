@@ -84,6 +84,7 @@ mod protobuf_client;
 mod proxies;
 mod python_client;
 mod query_values;
+mod read_only;
 mod reference_data;
 mod reflector;
 mod resumption;

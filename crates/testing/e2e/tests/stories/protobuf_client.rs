@@ -105,14 +105,14 @@ fn field(tag: u8, content: &[u8]) -> Vec<u8> {
 struct Answer {
     /// `apiVersion kind`
     kind: String,
-    message: Owned,
+    message: MessageBuffer,
 }
 
 impl Answer {
     fn of(bytes: &[u8]) -> Self {
         let unknown = Message(bytes.strip_prefix(b"k8s\0").expect("the magic"));
         let meta = unknown.nested(1);
-        Self { kind: format!("{} {}", meta.text(1), meta.text(2)), message: Owned(unknown.bytes(2).to_vec()) }
+        Self { kind: format!("{} {}", meta.text(1), meta.text(2)), message: MessageBuffer(unknown.bytes(2).to_vec()) }
     }
 
     fn data(&self) -> Vec<(String, String)> {
@@ -121,9 +121,9 @@ impl Answer {
     }
 }
 
-struct Owned(Vec<u8>);
+struct MessageBuffer(Vec<u8>);
 
-impl Owned {
+impl MessageBuffer {
     fn nested(&self, tag: u64) -> Message<'_> {
         Message(&self.0).nested(tag)
     }

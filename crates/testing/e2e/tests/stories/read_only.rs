@@ -1,0 +1,138 @@
+//! A read-only server beside one that writes: it serves what the other server writes, and writes nothing itself.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use binnacle_testkit::{Authority, Etcd, EtcdTls, Kubectl, Server, wait_until};
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::{Client, Error};
+use serde_json::{Value, json};
+
+const DEFINITION: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+    "metadata": {"name": "things.read.test"}, "spec": {"group": "read.test", "scope": "Namespaced",
+    "names": {"plural": "things", "kind": "Thing"}, "versions": [{"name": "v1", "served": true, "storage": true,
+    "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}"#;
+
+fn config_map(name: &str) -> ConfigMap {
+    serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
+}
+
+fn maps(client: &Client) -> Api<ConfigMap> {
+    Api::namespaced(client.clone(), "default")
+}
+
+/// Everything in etcd: the revision and lease of each key, and the revision of the compaction.
+fn contents(etcd: &Etcd) -> (BTreeMap<String, String>, String, String) {
+    let all: Value = serde_json::from_str(&etcd.ctl(0, &["get", "", "--prefix", "--write-out=json"])).unwrap();
+    let keys = all["kvs"].as_array().unwrap().iter().map(|kv| {
+        (kv["key"].as_str().unwrap().to_owned(), format!("{} {} {}", kv["mod_revision"], kv["version"], kv["lease"]))
+    });
+    (keys.collect(), all["header"]["revision"].to_string(), etcd.ctl(0, &["lease", "list"]))
+}
+
+fn start(flags: &[String]) -> Server {
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    tokio::task::block_in_place(|| Server::durable_with(&flags))
+}
+
+fn is_refused<T: std::fmt::Debug>(outcome: Result<T, Error>) -> bool {
+    matches!(&outcome, Err(Error::Api(status)) if status.code == 405
+        && status.reason == "MethodNotAllowed" && status.message.contains("read-only"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(all(has_etcd, has_kubectl)), ignore = "needs etcd and kubectl")]
+async fn read_only_server_writes_nothing() {
+    let etcd = tokio::task::block_in_place(Etcd::single);
+    let mut writer = start(&[etcd.servers()]);
+    let client = writer.kube().await;
+    maps(&client).create(&PostParams::default(), &config_map("one")).await.unwrap();
+    let kubectl = Kubectl::new(&writer);
+    kubectl.ok_with(&["apply", "-f", "-"], DEFINITION);
+    kubectl.ok(&["wait", "--for=condition=Established", "crd/things.read.test", "--timeout=30s"]);
+    writer.terminate();
+
+    let before = contents(&etcd);
+    let mut reader =
+        start(&[etcd.servers(), "--read-only".into(), "--etcd-compaction-interval=1s".into(), "--v=4".into()]);
+    let client = reader.kube().await;
+    assert_eq!(maps(&client).list(&ListParams::default()).await.unwrap().items.len(), 1);
+    let kubectl = Kubectl::new(&reader);
+    wait_until("the resource is served", async || kubectl.run(&["get", "things"]).success.then_some(())).await;
+    let review =
+        json!({"spec": {"resourceAttributes": {"verb": "create", "resource": "pods", "namespace": "default"}}});
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    let review = reviews.create(&PostParams::default(), &serde_json::from_value(review).unwrap()).await.unwrap();
+    assert!(review.status.is_some_and(|status| status.allowed));
+
+    assert!(is_refused(maps(&client).create(&PostParams::default(), &config_map("two")).await));
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    assert!(is_refused(maps(&client).create(&dry_run, &config_map("two")).await));
+    assert!(is_refused(maps(&client).replace("one", &PostParams::default(), &config_map("one")).await));
+    let patch = Patch::Merge(json!({"data": {"a": "b"}}));
+    assert!(is_refused(maps(&client).patch("one", &PatchParams::default(), &patch).await));
+    assert!(is_refused(maps(&client).delete("one", &DeleteParams::default()).await));
+    assert!(is_refused(maps(&client).delete_collection(&DeleteParams::default(), &ListParams::default()).await));
+    let mut raw = reader.client().await;
+    let exec = raw.get("/api/v1/namespaces/default/pods/p/exec?command=ls").await.unwrap();
+    assert_eq!(exec.status, 405, "{}", exec.body);
+
+    // Longer than the intervals of all controllers that write, and of the compaction.
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    reader.terminate();
+    assert_eq!(contents(&etcd), before, "the server wrote");
+    let log = reader.log();
+    assert!(!log.contains("the server is read-only"), "something tried to write: {log}");
+}
+
+/// An etcd user with read permission is enough, and changes by the other server are seen.
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
+async fn read_only_server_needs_only_read_permission() {
+    let authority = Authority::make();
+    let (certificate, key) = authority.issue("root");
+    let etcd = tokio::task::block_in_place(|| {
+        Etcd::secure(&EtcdTls { ca: &authority.ca(), certificate: &certificate, key: &key })
+    });
+    for command in [
+        "user add root --no-password",
+        "role add root",
+        "user grant-role root root",
+        "user add reader --no-password",
+        "role add reader",
+        "role grant-permission reader read /registry/ /registry0",
+        "user grant-role reader reader",
+        "auth enable",
+    ] {
+        let words: Vec<&str> = command.split(' ').collect();
+        assert!(!etcd.ctl(0, &words).trim().is_empty(), "{command}");
+    }
+    let flags = |user: &str| {
+        let (certificate, key) = authority.issue(user);
+        vec![
+            etcd.servers(),
+            format!("--etcd-cafile={}", authority.ca().display()),
+            format!("--etcd-certfile={}", certificate.display()),
+            format!("--etcd-keyfile={}", key.display()),
+        ]
+    };
+    let writer = start(&flags("root"));
+    let written = maps(&writer.kube().await);
+    written.create(&PostParams::default(), &config_map("one")).await.unwrap();
+    let reader = start(&[flags("reader"), vec!["--read-only".to_owned()]].concat());
+    let read = maps(&reader.kube().await);
+    let list = read.list(&ListParams::default()).await.unwrap();
+    assert_eq!(list.items.len(), 1);
+    let version = list.metadata.resource_version.unwrap();
+    let mut watch = read.watch(&WatchParams::default(), &version).await.unwrap().boxed();
+    let created = written.create(&PostParams::default(), &config_map("two")).await.unwrap();
+    let event = tokio::time::timeout(Duration::from_secs(30), watch.try_next()).await.unwrap().unwrap();
+    let Some(WatchEvent::Added(seen)) = event else { panic!("{event:?}") };
+    assert_eq!(seen.metadata, created.metadata);
+    // A list without a version is as new as the other server's last write.
+    written.delete("one", &DeleteParams::default()).await.unwrap();
+    assert_eq!(read.list(&ListParams::default()).await.unwrap().items.len(), 1);
+}
