@@ -36,7 +36,8 @@ impl FlowControl {
                     queues.running.to_string(),
                     totals.dispatched.to_string(),
                     totals.rejected.to_string(),
-                    totals.timed_out.to_string(),
+                    // kube-apiserver has a column for timeouts, but counts them as cancelled.
+                    "0".to_owned(),
                     totals.timed_out.to_string(),
                 ]
             }));
@@ -175,6 +176,10 @@ mod tests {
         );
         assert!(lines[1].starts_with("catch-all,         0,            true,   false,       0,"), "{levels}");
         assert_eq!(lines.len(), 3);
+        control.levels().iter().for_each(|level| level.with(|state| state.queues.totals.timed_out = 7));
+        let levels = control.dump_priority_levels();
+        let cells: Vec<&str> = levels.lines().nth(1).unwrap().split(',').map(str::trim).collect();
+        assert_eq!(cells[8..10], ["0", "7"], "{levels}");
         assert_eq!(control.dump_queues().lines().count(), 1);
         assert_eq!(control.dump_requests().lines().count(), 1);
     }
