@@ -116,19 +116,19 @@ fn validates_strings_and_arrays() {
     check(
         value!({"type": "string", "enum": ["b", "c"]}),
         value!("a"),
-        &["x: UnsupportedKeyword value: \"a\": supported values: \"b\", \"c\""],
+        &["x: Unsupported value: \"a\": supported values: \"b\", \"c\""],
     );
     check(value!({"enum": [1i64, "5"]}), value!(1.7), &[]);
     check(
         value!({"type": "object", "enum": [{"b": 1i64}], "required": ["b"], "properties": {"a": {"type": "string"}}}),
         value!({"a": 1i64}),
         &[
-            "x: UnsupportedKeyword value: {\"a\":1}: supported values: \"{\\\"b\\\":1}\"",
+            "x: Unsupported value: {\"a\":1}: supported values: \"{\\\"b\\\":1}\"",
             "x.a: Invalid value: \"integer\": x.a in body must be of type string: \"integer\"",
             "x.b: Required value",
         ],
     );
-    check(value!({"enum": [1i64]}), Value::Null, &["x: UnsupportedKeyword value: null: supported values: \"1\""]);
+    check(value!({"enum": [1i64]}), Value::Null, &["x: Unsupported value: null: supported values: \"1\""]);
     let list = || value!({"type": "array", "minItems": 2i64, "maxItems": 3i64, "items": {"type": "integer"}});
     check(list(), value!([1i64]), &["x: Invalid value: 1: x in body should have at least 2 items"]);
     check(list(), value!([1i64, 2i64, 3i64, 4i64]), &["x: Too many: 4: must have at most 3 items"]);

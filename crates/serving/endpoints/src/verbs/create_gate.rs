@@ -20,7 +20,7 @@ pub(crate) struct AuthorizerGate {
 }
 
 impl AuthorizerGate {
-    pub(crate) fn new(call: &Call) -> Arc<dyn CreateGate> {
+    pub(crate) fn for_call(call: &Call) -> Arc<dyn CreateGate> {
         Arc::new(Self {
             authorizer: call.authorizer.clone(),
             info: call.request.info.clone(),

@@ -35,7 +35,7 @@ pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     let manager = call.manager(&params);
     let options = UpdateOptions {
         subresource: call.subresource.clone(),
-        create: (kind.is_apply() && call.subresource.is_empty()).then(|| AuthorizerGate::new(&call)),
+        create: (kind.is_apply() && call.subresource.is_empty()).then(|| AuthorizerGate::for_call(&call)),
         uid: None,
     };
     let name = call.name().to_owned();

@@ -27,7 +27,7 @@ pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     let options = UpdateOptions {
         subresource: call.subresource.clone(),
         create: (resource.description.create_on_update && call.subresource.is_empty())
-            .then(|| AuthorizerGate::new(&call)),
+            .then(|| AuthorizerGate::for_call(&call)),
         uid: (!uid.is_empty()).then(|| uid.into()),
     };
     let manager = call.manager(&params);
