@@ -36,7 +36,7 @@ fn ctl(etcd: &Etcd, commands: &[&str]) {
 }
 
 /// Returns true for versions before 3.4.31 and 3.5.13, whose watches cover everything.
-fn watches_everything(etcd: &Etcd) -> bool {
+pub(crate) fn watches_everything(etcd: &Etcd) -> bool {
     let status = etcd.ctl(0, &["endpoint", "status", "--write-out=simple"]);
     let version = status.split(", ").nth(2).expect("a version");
     let numbers: Vec<u32> = version.split('.').map(|number| number.parse().unwrap()).collect();

@@ -11,6 +11,8 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, W
 use kube::{Client, Error};
 use serde_json::{Value, json};
 
+use crate::etcd_access::watches_everything;
+
 const DEFINITION: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
     "metadata": {"name": "things.read.test"}, "spec": {"group": "read.test", "scope": "Namespaced",
     "names": {"plural": "things", "kind": "Thing"}, "versions": [{"name": "v1", "served": true, "storage": true,
@@ -103,13 +105,15 @@ async fn read_only_server_needs_only_read_permission() {
         "user grant-role root root",
         "user add reader --no-password",
         "role add reader",
-        "role grant-permission reader read /registry/ /registry0",
         "user grant-role reader reader",
         "auth enable",
     ] {
         let words: Vec<&str> = command.split(' ').collect();
         assert!(!etcd.ctl(0, &words).trim().is_empty(), "{command}");
     }
+    let grant = ["role", "grant-permission", "reader", "read"];
+    let keys = if watches_everything(&etcd) { ["", "--from-key"] } else { ["/registry/", "/registry0"] };
+    assert!(!etcd.ctl(0, &[&grant[..], &keys].concat()).trim().is_empty());
     let flags = |user: &str| {
         let (certificate, key) = authority.issue(user);
         vec![
@@ -129,7 +133,8 @@ async fn read_only_server_needs_only_read_permission() {
     let version = list.metadata.resource_version.unwrap();
     let mut watch = read.watch(&WatchParams::default(), &version).await.unwrap().boxed();
     let created = written.create(&PostParams::default(), &config_map("two")).await.unwrap();
-    let event = tokio::time::timeout(Duration::from_secs(30), watch.try_next()).await.unwrap().unwrap();
+    let event = tokio::time::timeout(Duration::from_secs(30), watch.try_next()).await;
+    let event = event.unwrap_or_else(|_| panic!("no event comes: {}", reader.log())).unwrap();
     let Some(WatchEvent::Added(seen)) = event else { panic!("{event:?}") };
     assert_eq!(seen.metadata, created.metadata);
     // A list without a version is as new as the other server's last write.
