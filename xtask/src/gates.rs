@@ -1,9 +1,9 @@
 //! `cargo xtask feature-gates`: the page of feature gates, from the table of the release and the effects beside it.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
 use binnacle_features::{Gates, Spec, Stage};
+use std::collections::BTreeMap;
+
+use crate::process;
 
 const PAGE: &str = "docs/feature-gates.md";
 const EFFECTS: &str = include_str!("../../crates/foundation/features/data/effects.txt");
@@ -51,11 +51,7 @@ pub(crate) fn command() -> clap::Command {
 }
 
 pub(crate) fn run() -> Result<(), String> {
-    std::fs::write(root().join(PAGE), page()).map_err(|error| format!("cannot write {PAGE}: {error}"))
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    std::fs::write(process::root().join(PAGE), page()).map_err(|error| format!("cannot write {PAGE}: {error}"))
 }
 
 /// Returns the effect of each gate that has one, by name.
@@ -97,11 +93,13 @@ fn row(name: &str, spec: Spec) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
     fn page_follows_from_the_table() {
-        let page_in_docs = std::fs::read_to_string(root().join(PAGE)).unwrap();
+        let page_in_docs = std::fs::read_to_string(process::root().join(PAGE)).unwrap();
         assert!(page_in_docs == page(), "{PAGE} differs from the table: cargo xtask feature-gates");
     }
 
@@ -109,7 +107,7 @@ mod tests {
     #[test]
     fn effects_are_those_of_gates_in_the_sources() {
         let mut sources = String::new();
-        read(&root().join("crates"), &mut sources);
+        read(&process::root().join("crates"), &mut sources);
         let effects = effects();
         let gates = Gates::default();
         let is_named = |name: &str| matches!(name, "AllAlpha" | "AllBeta") || sources.contains(&format!("\"{name}\""));

@@ -12,8 +12,7 @@ use regex::{Regex, RegexBuilder};
 
 use crate::{markdown, process};
 
-/// The rules, beside this crate's manifest.
-const RULES: &str = "phrases.tsv";
+const RULES: &str = "xtask/phrases.tsv";
 
 pub(crate) fn command() -> clap::Command {
     clap::Command::new("language")
@@ -22,9 +21,8 @@ pub(crate) fn command() -> clap::Command {
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = manifest.join("..");
-    let rules = Rules::read(&manifest.join(RULES))?;
+    let root = process::root();
+    let rules = Rules::read(&root.join(RULES))?;
     let mut offences = Vec::new();
     let tracked = process::output(Command::new("git").current_dir(&root).args(["ls-files", "*.rs", "*.md"]))?;
     for name in tracked.lines() {
@@ -123,29 +121,20 @@ impl Rules {
     }
 }
 
-/// Returns the blocks of comments that have their lines to themselves, without code spans, each with its first line's number.
+/// Returns the comments that have their lines to themselves, without code, each with its first line's number.
 fn comments(code: &str) -> impl Iterator<Item = (usize, String)> {
-    let mut blocks: Vec<(usize, String)> = Vec::new();
-    let (mut open, mut fenced) = (false, false);
-    for (number, line) in code.lines().enumerate() {
+    let mut fenced = false;
+    let lines = code.lines().enumerate().filter_map(move |(number, line)| {
         let Some(comment) = line.trim_start().strip_prefix("//") else {
-            (open, fenced) = (false, false);
-            continue;
+            fenced = false;
+            return None;
         };
         let comment = comment.trim_start_matches(['/', '!']).trim();
         let fence = comment.starts_with("```");
         fenced ^= fence;
-        if fence || fenced || comment.is_empty() {
-            open = false;
-        } else if let Some((_, block)) = blocks.last_mut().filter(|_| open) {
-            block.push(' ');
-            block.push_str(comment);
-        } else {
-            blocks.push((number + 1, comment.to_owned()));
-            open = true;
-        }
-    }
-    blocks.into_iter().map(|(line, block)| (line, markdown::without_code(&block)))
+        (!fence && !fenced).then_some((number + 1, comment))
+    });
+    markdown::join_lines(lines, |_| false)
 }
 
 #[cfg(test)]

@@ -78,28 +78,37 @@ fn prose(page: &str) -> impl Iterator<Item = (usize, &str)> {
 /// Returns the paragraphs outside of code blocks, without code spans, each with its first line's number. A row of a table, a
 /// heading and an item of a list are paragraphs as well.
 pub(crate) fn paragraphs(page: &str) -> impl Iterator<Item = (usize, String)> {
-    let mut paragraphs: Vec<(usize, String)> = Vec::new();
+    join_lines(prose(page), |line| {
+        line.starts_with(['|', '#', '-', '*', '>']) || line.starts_with(|c: char| c.is_ascii_digit())
+    })
+}
+
+/// Joins successive lines, without code spans, up to an empty line or one that `begins` a text of its own. Returns each text
+/// with its first line's number.
+pub(crate) fn join_lines<'t>(
+    lines: impl Iterator<Item = (usize, &'t str)>,
+    begins: impl Fn(&str) -> bool,
+) -> impl Iterator<Item = (usize, String)> {
+    let mut texts: Vec<(usize, String)> = Vec::new();
     let mut last = 0;
-    for (number, line) in prose(page) {
+    for (number, line) in lines {
         let line = line.trim();
-        let begins = number != last + 1
-            || line.starts_with(['|', '#', '-', '*', '>'])
-            || line.starts_with(|c: char| c.is_ascii_digit());
+        let is_new = number != last + 1 || begins(line);
         last = if line.is_empty() { 0 } else { number };
-        match paragraphs.last_mut().filter(|_| !begins) {
+        match texts.last_mut().filter(|_| !is_new) {
             _ if line.is_empty() => {}
-            Some((_, paragraph)) => {
-                paragraph.push(' ');
-                paragraph.push_str(line);
+            Some((_, text)) => {
+                text.push(' ');
+                text.push_str(line);
             }
-            None => paragraphs.push((number, line.to_owned())),
+            None => texts.push((number, line.to_owned())),
         }
     }
-    paragraphs.into_iter().map(|(line, paragraph)| (line, without_code(&paragraph)))
+    texts.into_iter().map(|(line, text)| (line, without_code(&text)))
 }
 
 /// The line with its code spans emptied.
-pub(crate) fn without_code(line: &str) -> String {
+fn without_code(line: &str) -> String {
     line.split('`').enumerate().filter(|(n, _)| n % 2 == 0).map(|(_, part)| part).collect::<Vec<_>>().join("``")
 }
 

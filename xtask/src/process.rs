@@ -40,6 +40,11 @@ impl Compiler {
     }
 }
 
+/// Returns the folder of the repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
 /// Returns the files of a directory.
 pub(crate) fn files(directory: &Path) -> Result<Vec<PathBuf>, String> {
     let entries =

@@ -2,9 +2,9 @@
 //!
 //! A page has a table between `<!-- results NAME -->` and `<!-- end of results -->`.
 
-use std::path::{Path, PathBuf};
-
 use serde_json::Value;
+
+use crate::process;
 
 const RESULTS: &str = "bench/results.json";
 const PAGES: [&str; 3] = ["README.md", "docs/comparison.md", "docs/measured.md"];
@@ -52,17 +52,13 @@ pub(crate) fn run() -> Result<(), String> {
     for page in PAGES {
         let text = read(page)?;
         let written = with_tables(&text, &results).map_err(|error| format!("{page}: {error}"))?;
-        std::fs::write(root().join(page), written).map_err(|error| format!("cannot write {page}: {error}"))?;
+        std::fs::write(process::root().join(page), written).map_err(|error| format!("cannot write {page}: {error}"))?;
     }
     Ok(())
 }
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
 fn read(file: &str) -> Result<String, String> {
-    std::fs::read_to_string(root().join(file)).map_err(|error| format!("cannot read {file}: {error}"))
+    std::fs::read_to_string(process::root().join(file)).map_err(|error| format!("cannot read {file}: {error}"))
 }
 
 fn read_results() -> Result<Value, String> {
