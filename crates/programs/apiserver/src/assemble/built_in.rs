@@ -172,12 +172,12 @@ fn stages(
     registrations: Registrations,
     access: &Access,
 ) -> [Vec<Controller>; 2] {
-    let services = service_controllers(resources, &own.services, &own.queues);
     let registrar = Arc::new(Registrar(registrations.clone()));
     let definitions = definition_controller(resources, custom, registrar, &own.queues);
     if resources.features().read_only {
         return observers(plane, resources, definitions);
     }
+    let services = service_controllers(resources, &own.services, &own.queues);
     let api_services = api_service_controllers(ApiServiceOptions {
         resources: resources.clone(),
         registrations,
