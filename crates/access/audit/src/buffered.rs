@@ -317,9 +317,9 @@ mod tests {
     }
 
     /// A backend that blocks every batch until the semaphore is released.
-    struct Slow(Arc<Semaphore>, Arc<AtomicUsize>);
+    struct SlowBackend(Arc<Semaphore>, Arc<AtomicUsize>);
 
-    impl Backend for Slow {
+    impl Backend for SlowBackend {
         fn process(&self, events: Vec<Arc<Event>>) -> BoxFuture<'_, bool> {
             Box::pin(async move {
                 self.1.fetch_add(events.len(), Ordering::SeqCst);
@@ -338,7 +338,7 @@ mod tests {
         let (gate, started) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
         let metrics = Metrics::fresh();
         let options = BatchOptions { buffer_size: 2, max_batch_size: 1, ..options() };
-        let slow = Slow(gate.clone(), started.clone());
+        let slow = SlowBackend(gate.clone(), started.clone());
         let backend = Buffered::new(Box::new(slow), &options, false, metrics.clone());
         backend.process(vec![event(0)]).await;
         while started.load(Ordering::SeqCst) == 0 {
@@ -359,7 +359,7 @@ mod tests {
         let (gate, started) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
         let metrics = Metrics::fresh();
         let options = BatchOptions { buffer_size: 6, max_batch_size: 3, ..options() };
-        let slow = Slow(gate.clone(), started.clone());
+        let slow = SlowBackend(gate.clone(), started.clone());
         let backend = Buffered::new(Box::new(slow), &options, true, metrics.clone());
         for id in 0..100 {
             backend.process(vec![event(id)]).await;
@@ -378,7 +378,7 @@ mod tests {
     async fn bounds_memory_of_queued_events() {
         let (gate, started) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
         let metrics = Metrics::fresh();
-        let slow = Slow(gate.clone(), started.clone());
+        let slow = SlowBackend(gate.clone(), started.clone());
         let backend = Buffered::new(Box::new(slow), &options(), true, metrics.clone());
         let object = bytes::Bytes::from(vec![b' '; 30 << 20]);
         let large = |_| Arc::new(Event { request_object: Some(object.clone()), ..full_event() });
@@ -401,7 +401,7 @@ mod tests {
         let (gate, started) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
         let metrics = Metrics::fresh();
         let batch = BatchOptions { buffer_size: 2, max_batch_size: 1, ..super::tests::options() };
-        let slow = Slow(gate.clone(), started.clone());
+        let slow = SlowBackend(gate.clone(), started.clone());
         let backend = Buffered::new(Box::new(slow), &batch, false, metrics.clone()).with_spill(spill());
         backend.process(vec![event(0)]).await;
         while started.load(Ordering::SeqCst) == 0 {

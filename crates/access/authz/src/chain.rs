@@ -10,7 +10,8 @@ use crate::config::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, Webho
 use crate::match_conditions::MatchConditions;
 use crate::webhook::{Webhook, WebhookOptions};
 use crate::{
-    Abac, AlwaysAllow, AlwaysAllowPaths, AlwaysDeny, Authorizer, Counted, Metrics, Node, PrivilegedGroups, Rbac, Union,
+    Abac, AlwaysAllow, AlwaysAllowPaths, AlwaysDeny, Authorizer, CountingAuthorizer, Metrics, Node, PrivilegedGroups,
+    Rbac, Union,
 };
 
 /// The delay before a webhook call is retried, as in kube-apiserver.
@@ -57,7 +58,7 @@ impl AuthorizerDependencies {
             AuthorizerMode::Rbac => self.rbac.clone().ok_or_else(|| missing("RBAC"))?,
             AuthorizerMode::Webhook(webhook) => Arc::new(self.webhook(&authorizer.name, webhook)?),
         };
-        Ok(Box::new(Counted::new(made, authorizer.mode.name(), &authorizer.name, &self.metrics)))
+        Ok(Box::new(CountingAuthorizer::new(made, authorizer.mode.name(), &authorizer.name, &self.metrics)))
     }
 
     fn webhook(&self, name: &str, config: &WebhookConfig) -> Result<Webhook, String> {

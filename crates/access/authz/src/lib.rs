@@ -34,7 +34,7 @@ pub use binnacle_request::{CreatePermit, Decision, Permit};
 pub use chain::AuthorizerDependencies;
 pub use config::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, ConfigError, WebhookConfig};
 pub use forbidden::forbidden;
-pub use metrics::{Counted, Metrics};
+pub use metrics::{CountingAuthorizer, Metrics};
 pub use node::{GraphKind, Node, NodeFeatures, NodeGraph};
 pub use permits::{authorize_with_permit, permit_create};
 pub use privileged::PrivilegedGroups;

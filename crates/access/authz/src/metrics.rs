@@ -64,20 +64,20 @@ impl Metrics {
 }
 
 /// Counts the decisions of an authorizer.
-pub struct Counted<A> {
+pub struct CountingAuthorizer<A> {
     inner: A,
     allowed: Series<IntCounterVec>,
     denied: Series<IntCounterVec>,
 }
 
-impl<A: Authorizer> Counted<A> {
+impl<A: Authorizer> CountingAuthorizer<A> {
     pub fn new(inner: A, kind: &str, name: &str, metrics: &Metrics) -> Self {
         let counter = |decision| Series::new(&metrics.decisions, &[kind, name, decision]);
         Self { inner, allowed: counter("allowed"), denied: counter("denied") }
     }
 }
 
-impl<A: Authorizer> Authorizer for Counted<A> {
+impl<A: Authorizer> Authorizer for CountingAuthorizer<A> {
     fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
         Box::pin(async move {
             let result = self.inner.authorize(attributes).await;

@@ -41,7 +41,7 @@ pub struct ConfigFile {
 
 impl ConfigFile {
     /// Reloads the file when it changes, until shutdown.
-    pub async fn follow(&mut self, authorizers: Arc<ReloadableAuthorizer>, shutdown: Shutdown) {
+    pub async fn reload_on_change(&mut self, authorizers: Arc<ReloadableAuthorizer>, shutdown: Shutdown) {
         // Only webhooks can be added or removed, since the data of other modes is read from startup on or not at all.
         let required = self.config.fixed_modes();
         self.metrics.configured(self.file.contents());

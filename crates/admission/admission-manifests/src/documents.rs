@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use binnacle_meta::{GroupVersion, go_quote};
-use binnacle_schema::decode::{self, Decoded};
+use binnacle_schema::decode::{self, DecodedObject};
 use binnacle_schema::{Field, Limits, Message, MessageRef, Ty, Value, json, yaml};
 use binnacle_scheme::Kinds;
 
@@ -64,7 +64,7 @@ fn collect(text: &[u8], kinds: &dyn Kinds, scheme: &str, depth: usize, found: &m
         return Err(format!("no kind {kind} is registered for version {version} in scheme {scheme}"));
     };
     let decoded = if is_json { decode::json(text, message, &limits) } else { decode::yaml(text, message, &limits) };
-    let Decoded { value, findings, .. } = decoded.map_err(|error| error.to_string())?;
+    let DecodedObject { value, findings, .. } = decoded.map_err(|error| error.to_string())?;
     if let Some(strict) = findings.strict_error() {
         return Err(strict);
     }

@@ -83,7 +83,7 @@ impl ManifestReloader {
     }
 
     /// Spawns a task that reloads the directory when it changes, until shutdown.
-    pub fn follow(self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
+    pub fn start_reloading(self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
         let (reloader, stopped) = (Arc::new(self), shutdown.clone());
         tasks.spawn(async move {
             tokio::select! {

@@ -1,7 +1,7 @@
 //! Every fixture of kube-apiserver's round-trip data is decoded with its table and encoded again.
 
 use binnacle_kinds::tables;
-use binnacle_schema::{Decoded, Limits, Message, Value, canonical, decode, json, yaml};
+use binnacle_schema::{DecodedObject, Limits, Message, Value, canonical, decode, json, yaml};
 use binnacle_test_requirements::shared;
 
 /// Returns the fixtures: name, JSON, YAML and table of each.
@@ -46,8 +46,8 @@ fn check(step: impl Fn(&str, &str, &str, &'static Message) -> Result<(), String>
     assert!(failures.is_empty(), "{} of {} fail:\n{}", failures.len(), fixtures.len(), failures.join("\n"));
 }
 
-fn decoded(name: &str, result: Result<Decoded, decode::DecodeError>) -> Result<Value, String> {
-    let Decoded { value, findings, .. } = result.map_err(|error| format!("{name}: {error}"))?;
+fn decoded(name: &str, result: Result<DecodedObject, decode::DecodeError>) -> Result<Value, String> {
+    let DecodedObject { value, findings, .. } = result.map_err(|error| format!("{name}: {error}"))?;
     match findings.strict_error() {
         Some(findings) => Err(format!("{name}: {findings}")),
         None => Ok(value),

@@ -17,14 +17,14 @@ static RESETS: AtomicU64 = AtomicU64::new(0);
 pub struct CachedSeries<M>(ArcSwapOption<(u64, M)>);
 
 /// A series that is created immediately.
-pub struct Series<F: Labelled> {
+pub struct Series<F: LabelledFamily> {
     family: F,
     values: Vec<String>,
     held: CachedSeries<F::One>,
 }
 
 /// A family whose series have labels.
-pub trait Labelled: Clone {
+pub trait LabelledFamily: Clone {
     type One;
 
     /// Returns the series with these label values, in the order of the labels.
@@ -55,13 +55,13 @@ impl<M> CachedSeries<M> {
     }
 }
 
-impl<F: Labelled> fmt::Debug for Series<F> {
+impl<F: LabelledFamily> fmt::Debug for Series<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Series").field("values", &self.values).finish_non_exhaustive()
     }
 }
 
-impl<F: Labelled> Series<F> {
+impl<F: LabelledFamily> Series<F> {
     pub fn new(family: &F, values: &[&str]) -> Self {
         let values = values.iter().map(|value| (*value).to_owned()).collect();
         let series = Self { family: family.clone(), values, held: CachedSeries::default() };
@@ -75,7 +75,7 @@ impl<F: Labelled> Series<F> {
     }
 }
 
-impl<B: MetricVecBuilder> Labelled for MetricVec<B> {
+impl<B: MetricVecBuilder> LabelledFamily for MetricVec<B> {
     type One = B::M;
 
     fn one(&self, values: &[&str]) -> Self::One {
@@ -83,7 +83,7 @@ impl<B: MetricVecBuilder> Labelled for MetricVec<B> {
     }
 }
 
-impl Labelled for HistogramVec {
+impl LabelledFamily for HistogramVec {
     type One = Histogram;
 
     fn one(&self, values: &[&str]) -> Self::One {

@@ -17,7 +17,7 @@ mod workqueue;
 #[doc(hidden)]
 pub use prometheus;
 
-pub use cached_series::{CachedSeries, Labelled, Series};
+pub use cached_series::{CachedSeries, LabelledFamily, Series};
 pub use computed::{ComputedGauge, ComputedHistogram};
 pub use exposed::{ExposedMetrics, ExposedOptions, pair};
 pub use families::{Describe, check_names};

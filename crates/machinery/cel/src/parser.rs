@@ -36,13 +36,13 @@ pub(crate) struct Features {
 
 /// A syntax tree with the positions of its nodes.
 #[derive(Debug)]
-pub(crate) struct Parsed {
+pub(crate) struct SyntaxTree {
     pub(crate) expr: Expr,
     /// The offset of each node by its number.
     pub(crate) positions: Vec<u32>,
 }
 
-pub(crate) fn parse(source: &Source, features: Features, issues: &mut Issues) -> Option<Parsed> {
+pub(crate) fn parse(source: &Source, features: Features, issues: &mut Issues) -> Option<SyntaxTree> {
     let size = source.chars.len();
     if size > MAX_CODE_POINTS {
         let message = format!("expression code point size exceeds limit: size: {size}, limit {MAX_CODE_POINTS}");
@@ -72,7 +72,7 @@ pub(crate) fn parse(source: &Source, features: Features, issues: &mut Issues) ->
         }
     };
     let positions = parser.positions;
-    expr.filter(|_| issues.is_empty()).map(|expr| Parsed { expr, positions })
+    expr.filter(|_| issues.is_empty()).map(|expr| SyntaxTree { expr, positions })
 }
 
 enum ParseError {

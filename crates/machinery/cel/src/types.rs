@@ -104,8 +104,8 @@ impl Type {
     }
 
     /// Returns the type in the format of the checker's messages: `timestamp`, `null`, `any`.
-    pub(crate) fn formatted(&self) -> Formatted<'_> {
-        Formatted(self)
+    pub(crate) fn formatted(&self) -> FormattedType<'_> {
+        FormattedType(self)
     }
 
     /// Counts the parts of this type, up to `limit`: types share parts, so they can be far larger than the expression.
@@ -133,9 +133,9 @@ impl fmt::Display for Type {
     }
 }
 
-pub(crate) struct Formatted<'a>(&'a Type);
+pub(crate) struct FormattedType<'a>(&'a Type);
 
-impl fmt::Display for Formatted<'_> {
+impl fmt::Display for FormattedType<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             Type::Any => "any",

@@ -79,19 +79,19 @@ impl JsonPath {
     /// bounded, because several descents in one path visit the same values repeatedly.
     pub fn find<'v>(&'v self, object: &'v Value) -> Vec<&'v Value> {
         let mut left = MAX_VISITS;
-        let (found, failed) = self.follow(vec![object], &mut left);
+        let (found, failed) = self.evaluate(vec![object], &mut left);
         pace((MAX_VISITS - left) as u64);
         if failed { Vec::new() } else { found }
     }
 
     /// Evaluates the path. The boolean is true on failure. As in Go, the values before the failed step are returned as
     /// well.
-    fn follow<'v>(&'v self, mut found: Matches<'v>, left: &mut usize) -> (Matches<'v>, bool) {
+    fn evaluate<'v>(&'v self, mut found: Matches<'v>, left: &mut usize) -> (Matches<'v>, bool) {
         for node in &self.0 {
             if charge(STEP + found.len() as u64).is_err() {
                 return (found, true);
             }
-            match node.follow(&found, left) {
+            match node.evaluate(&found, left) {
                 Ok(next) => found = next,
                 Err(InvalidTraversal) => return (found, true),
             }
@@ -101,14 +101,14 @@ impl JsonPath {
 }
 
 impl Node {
-    fn follow<'v>(&'v self, input: &[&'v Value], left: &mut usize) -> Result<Matches<'v>, InvalidTraversal> {
+    fn evaluate<'v>(&'v self, input: &[&'v Value], left: &mut usize) -> Result<Matches<'v>, InvalidTraversal> {
         let mut found = Vec::new();
         match self {
             Self::Literal(value) => found.extend(input.iter().map(|_| value)),
             Self::Word => return Err(InvalidTraversal),
             Self::Union(paths) => {
                 for path in paths {
-                    let (some, failed) = path.follow(input.to_vec(), left);
+                    let (some, failed) = path.evaluate(input.to_vec(), left);
                     if failed {
                         return Err(InvalidTraversal);
                     }
@@ -198,13 +198,13 @@ impl Slice {
 
 impl Filter {
     fn takes(&self, item: &Value, left: &mut usize) -> Result<bool, InvalidTraversal> {
-        let (found, failed) = self.left.follow(vec![item], left);
+        let (found, failed) = self.left.evaluate(vec![item], left);
         let Some((operator, right)) = &self.compare else { return Ok(!found.is_empty()) };
         if failed {
             return Err(InvalidTraversal);
         }
         let Some(value) = single(&found)? else { return Ok(false) };
-        let (operand, failed) = right.follow(vec![item], left);
+        let (operand, failed) = right.evaluate(vec![item], left);
         if failed {
             return Err(InvalidTraversal);
         }

@@ -29,7 +29,7 @@ use crate::{Limits, Message, TooManyElements, Value};
 
 /// A decoded object and the findings of strict decoding.
 #[derive(Clone, Debug)]
-pub struct Decoded {
+pub struct DecodedObject {
     pub value: Value,
     pub findings: Findings,
     /// The explicitly empty lists and maps of the document that the value omits. Validation can distinguish them from
@@ -67,7 +67,7 @@ impl DecodeError {
 }
 
 /// Decodes a YAML document: [`crate::yaml::parse`], then [`value`].
-pub fn yaml(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Decoded, DecodeError> {
+pub fn yaml(bytes: &[u8], message: &Message, limits: &Limits) -> Result<DecodedObject, DecodeError> {
     let (tree, found) = crate::yaml::parse(bytes, limits).map_err(DecodeError::Yaml)?;
     let mut decoded = value_within(tree, message, limits)?;
     if let Some(found) = found {

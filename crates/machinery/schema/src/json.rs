@@ -9,7 +9,7 @@ mod syntax;
 mod untyped;
 mod writer;
 
-pub(crate) use cursor::{Cursor, Malformed, go_utf8};
+pub(crate) use cursor::{Cursor, InvalidJson, go_utf8};
 pub use splice::with_text_member;
 pub use untyped::{
     AnyNumberDocument, TypeMeta, check_type_meta, check_unstructured, interpret, is_type_meta_in_other_case, json_type,

@@ -25,7 +25,7 @@ pub mod yaml;
 mod zero;
 
 pub use cbor::CborError;
-pub use decode::{DecodeError, Decoded};
+pub use decode::{DecodeError, DecodedObject};
 pub use depth::depth;
 pub use findings::{Finding, Findings};
 pub use free_form::sort_free_form;

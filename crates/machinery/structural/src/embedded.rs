@@ -78,7 +78,7 @@ pub fn object_meta(
     pace(weight.nodes * DECODE);
     // An exceeded limit is recorded in the budget.
     let _ = allocate(weight.bytes);
-    let mut report_unknown = |findings: decode::Decoded| {
+    let mut report_unknown = |findings: decode::DecodedObject| {
         let found = findings.findings.iter().filter_map(|finding| match finding {
             Finding::UnknownField(field) => Some(format!("{path}.{field}")),
             _ => None,

@@ -51,9 +51,9 @@ mod tests {
 
     use super::*;
 
-    struct Truncated(&'static [u8]);
+    struct TruncatedBody(&'static [u8]);
 
-    impl AsyncRead for Truncated {
+    impl AsyncRead for TruncatedBody {
         fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
             match std::mem::take(&mut self.0) {
                 b"" => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
@@ -68,7 +68,7 @@ mod tests {
     #[tokio::test]
     async fn reads_truncation_as_the_end() {
         let mut read = Vec::new();
-        Lenient(Truncated(b"abc")).read_to_end(&mut read).await.unwrap();
+        Lenient(TruncatedBody(b"abc")).read_to_end(&mut read).await.unwrap();
         assert_eq!(read, b"abc");
     }
 }

@@ -13,13 +13,13 @@ use tokio::time::{Instant, Sleep, sleep_until};
 const STEP: Duration = Duration::from_millis(50);
 
 /// A stream that is rate-limited in each direction.
-pub(crate) struct Throttled<S> {
+pub(crate) struct ThrottledStream<S> {
     stream: S,
     reads: Pace,
     writes: Pace,
 }
 
-impl<S> Throttled<S> {
+impl<S> ThrottledStream<S> {
     pub(crate) fn new(stream: S, bytes_per_second: NonZeroU64) -> Self {
         Self { stream, reads: Pace::new(bytes_per_second), writes: Pace::new(bytes_per_second) }
     }
@@ -59,7 +59,7 @@ impl Pace {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Throttled<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ThrottledStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         let allowance = ready!(this.reads.poll_allowance(cx)).min(buf.remaining());
@@ -72,7 +72,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Throttled<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Throttled<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ThrottledStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = &mut *self;
         let allowance = ready!(this.writes.poll_allowance(cx)).min(buf.len());
@@ -99,7 +99,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn throttles_each_direction_separately() {
         let (near, mut far) = duplex(1 << 20);
-        let mut near = Throttled::new(near, NonZeroU64::new(1000).unwrap());
+        let mut near = ThrottledStream::new(near, NonZeroU64::new(1000).unwrap());
         let begun = Instant::now();
         near.write_all(&[7; 2000]).await.unwrap();
         let took = begun.elapsed();

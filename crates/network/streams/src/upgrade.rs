@@ -15,7 +15,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncWriteExt, copy, split};
 
 use crate::headers;
-use crate::throttled::Throttled;
+use crate::throttled::ThrottledStream;
 
 /// The time limit for sending the last bytes.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
@@ -85,7 +85,7 @@ impl Upstream {
         drop(self.answer);
         let stream = TokioIo::new(upgraded);
         Ok(match self.bytes_per_second {
-            Some(limit) => Box::new(Throttled::new(stream, limit)),
+            Some(limit) => Box::new(ThrottledStream::new(stream, limit)),
             None => Box::new(stream),
         })
     }

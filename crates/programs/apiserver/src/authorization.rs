@@ -116,7 +116,7 @@ impl AuthorizationFiles {
 
 impl Authorizers {
     /// Starts to follow the objects and the file; the tasks end with the shutdown signal.
-    pub(crate) fn follow(self, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
+    pub(crate) fn start_reloading(self, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
         self.roles.start(tasks, shutdown);
         if let Some(graph) = &self.nodes {
             start_node_graph_informers(graph, resources, tasks, shutdown);
@@ -125,7 +125,7 @@ impl Authorizers {
             let (file, shutdown) = (Arc::new(tokio::sync::Mutex::new(file)), shutdown.clone());
             tasks.spawn(supervise("authorization config", move || {
                 let (file, reloading, shutdown) = (file.clone(), reloading.clone(), shutdown.clone());
-                async move { file.lock().await.follow(reloading, shutdown).await }
+                async move { file.lock().await.reload_on_change(reloading, shutdown).await }
             }));
         }
     }

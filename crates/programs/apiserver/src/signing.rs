@@ -83,12 +83,12 @@ impl ExternalKeys {
     }
 
     /// Fetches the keys repeatedly until the shutdown signal.
-    pub(crate) fn follow(self, shutdown: Shutdown) -> impl Future<Output = ()> + Send {
+    pub(crate) fn refresh_keys(self, shutdown: Shutdown) -> impl Future<Output = ()> + Send {
         supervise("external signer", move || {
             let (signer, shutdown) = (self.signer.clone(), shutdown.clone());
             async move {
                 tokio::select! {
-                    () = signer.follow() => {}
+                    () = signer.refresh_repeatedly() => {}
                     () = shutdown.fired() => {}
                 }
             }

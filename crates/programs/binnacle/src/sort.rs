@@ -32,7 +32,7 @@ pub(crate) struct Sorter<R> {
 }
 
 /// Rows in order.
-pub(crate) struct Sorted<'a, R> {
+pub(crate) struct SortedRows<'a, R> {
     runs: Vec<Run<'a, R>>,
     next: BinaryHeap<Reverse<(R, usize)>>,
 }
@@ -75,10 +75,10 @@ impl<R: Row> Sorter<R> {
     }
 
     /// Returns the rows in order; may be called repeatedly.
-    pub(crate) fn sorted(&mut self) -> io::Result<Sorted<'_, R>> {
+    pub(crate) fn sorted(&mut self) -> io::Result<SortedRows<'_, R>> {
         self.write_run()?;
         self.rows = Vec::new();
-        let mut sorted = Sorted { runs: Vec::new(), next: BinaryHeap::new() };
+        let mut sorted = SortedRows { runs: Vec::new(), next: BinaryHeap::new() };
         if let Some(file) = &self.file {
             for rest in self.runs.iter().cloned() {
                 sorted.runs.push(Run { file, rest, buffer: Vec::new(), taken: 0, rows: PhantomData });
@@ -114,9 +114,9 @@ impl<R: Row> Sorter<R> {
     }
 }
 
-// === impl Sorted ===
+// === impl SortedRows ===
 
-impl<R: Row> Sorted<'_, R> {
+impl<R: Row> SortedRows<'_, R> {
     fn refill(&mut self, run: usize) -> io::Result<()> {
         if let Some(row) = self.runs[run].next()? {
             self.next.push(Reverse((row, run)));
@@ -125,7 +125,7 @@ impl<R: Row> Sorted<'_, R> {
     }
 }
 
-impl<R: Row> Iterator for Sorted<'_, R> {
+impl<R: Row> Iterator for SortedRows<'_, R> {
     type Item = io::Result<R>;
 
     fn next(&mut self) -> Option<io::Result<R>> {

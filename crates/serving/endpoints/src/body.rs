@@ -3,7 +3,7 @@
 use binnacle_meta::{GroupVersion, Status};
 use binnacle_registry::{Context, RequestObject, Resource};
 use binnacle_request::{BodyError, Request};
-use binnacle_schema::decode::{self, DecodeError, Decoded, EmptyFields};
+use binnacle_schema::decode::{self, DecodeError, DecodedObject, EmptyFields};
 use binnacle_schema::json::TypeMeta;
 use binnacle_schema::proto::ProtoError;
 use binnacle_schema::{CborError, Finding, Findings, Limits, Message, Value, cbor, json, proto, yaml};
@@ -98,7 +98,7 @@ pub fn decode(
             decode::cbor(body, message, &limits)
         }
     };
-    let Decoded { mut value, findings, empty_fields } = match decoded {
+    let DecodedObject { mut value, findings, empty_fields } = match decoded {
         Ok(decoded) => decoded,
         Err(error) => return Err(decode_failure(expected, encoding, body, &error)),
     };

@@ -2,7 +2,7 @@
 
 use binnacle_meta::{GroupVersion, Status};
 use binnacle_registry::{Context, Resource};
-use binnacle_schema::decode::{DecodeError, Decoded, EmptyFields};
+use binnacle_schema::decode::{DecodeError, DecodedObject, EmptyFields};
 use binnacle_schema::{Finding, Findings, JsonError, Limits, Value, cbor, json, yaml};
 use binnacle_scheme::{CustomSchema, CustomSource, PruneResult};
 
@@ -152,7 +152,7 @@ pub(crate) fn prune(
     mut value: Value,
     mut findings: Findings,
     report_unknown: bool,
-) -> Result<Decoded, (Value, String)> {
+) -> Result<DecodedObject, (Value, String)> {
     debug_assert!(resource.collection.kind.custom.is_some());
     if value.get("apiVersion").is_some_and(Value::is_null) {
         return Err((value, NULL_VERSION.to_owned()));
@@ -165,7 +165,7 @@ pub(crate) fn prune(
     match custom.prune(&mut value, source) {
         Ok(PruneResult { unknown, .. }) => {
             findings.extend(unknown.into_iter().map(Finding::PrunedField));
-            Ok(Decoded { value, findings, empty_fields: EmptyFields::default() })
+            Ok(DecodedObject { value, findings, empty_fields: EmptyFields::default() })
         }
         Err(why) => Err((value, why)),
     }

@@ -169,12 +169,12 @@ pub(crate) struct Compare {
     pub(crate) target: i32,
     #[prost(bytes = "bytes", tag = "3")]
     pub(crate) key: bytes::Bytes,
-    #[prost(oneof = "Compared", tags = "4, 5, 6")]
-    pub(crate) compared: Option<Compared>,
+    #[prost(oneof = "CompareTarget", tags = "4, 5, 6")]
+    pub(crate) compared: Option<CompareTarget>,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
-pub(crate) enum Compared {
+pub(crate) enum CompareTarget {
     #[prost(int64, tag = "4")]
     Version(i64),
     #[prost(int64, tag = "5")]
@@ -184,11 +184,11 @@ pub(crate) enum Compared {
 }
 
 impl Compare {
-    pub(crate) fn equal(key: bytes::Bytes, compared: Compared) -> Self {
+    pub(crate) fn equal(key: bytes::Bytes, compared: CompareTarget) -> Self {
         let target = match compared {
-            Compared::Version(_) => 0,
-            Compared::CreateRevision(_) => 1,
-            Compared::ModRevision(_) => 2,
+            CompareTarget::Version(_) => 0,
+            CompareTarget::CreateRevision(_) => 1,
+            CompareTarget::ModRevision(_) => 2,
         };
         Self { result: 0, target, key, compared: Some(compared) }
     }

@@ -23,7 +23,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use self::pipeline::{Outcome, Pipeline, Transport, Write};
-use crate::api::{self, Compare, Compared, PutRequest, RequestUnion, ResponseOp, ResponseUnion, TxnRequest};
+use crate::api::{self, Compare, CompareTarget, PutRequest, RequestUnion, ResponseOp, ResponseUnion, TxnRequest};
 use crate::cluster::Member;
 use crate::error::Failure;
 use crate::store::{EtcdStore, TXN, request_op, signed, write_of};
@@ -129,11 +129,11 @@ impl Transport for EtcdTransport {
 
 impl EtcdTransport {
     fn is_mine(&self) -> Compare {
-        Compare::equal(self.counter.clone(), Compared::CreateRevision(self.created))
+        Compare::equal(self.counter.clone(), CompareTarget::CreateRevision(self.created))
     }
 
     fn is_turn(&self, turn: u64) -> Compare {
-        Compare::equal(self.counter.clone(), Compared::Version(signed(turn)))
+        Compare::equal(self.counter.clone(), CompareTarget::Version(signed(turn)))
     }
 
     /// Reads the counter.

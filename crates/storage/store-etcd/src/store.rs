@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 
 use crate::api::{
-    self, Compare, Compared, DeleteRangeRequest, LeaseGrantRequest, LeaseRevokeRequest, LeaseTimeToLiveRequest,
+    self, Compare, CompareTarget, DeleteRangeRequest, LeaseGrantRequest, LeaseRevokeRequest, LeaseTimeToLiveRequest,
     LeaseTimeToLiveResponse, PutRequest, RequestOp, RequestUnion, ResponseOp, ResponseUnion, TxnRequest, path,
 };
 use crate::cluster::{Call, Cluster};
@@ -276,7 +276,7 @@ fn request_of(txn: Txn) -> TxnRequest {
         Expect::ModRevision(revision) => Some(signed(revision.0)),
         Expect::Anything => None,
     };
-    let compare = expected.map(|revision| Compare::equal(key.clone(), Compared::ModRevision(revision)));
+    let compare = expected.map(|revision| Compare::equal(key.clone(), CompareTarget::ModRevision(revision)));
     // A key that does not exist has no previous value.
     let prev_kv = expected != Some(0);
     let failure = RequestUnion::Range(api::RangeRequest { key: key.clone(), ..Default::default() });

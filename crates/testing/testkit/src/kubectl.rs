@@ -124,7 +124,7 @@ impl Kubectl {
 
     /// Starts a command that keeps running, and follows its output.
     #[must_use]
-    pub fn follow(&self, arguments: &[&str]) -> RunningCommand {
+    pub fn spawn(&self, arguments: &[&str]) -> RunningCommand {
         let mut command = self.command(arguments);
         let mut child = command.spawn().unwrap();
         let (sender, lines) = channel();

@@ -162,18 +162,18 @@ pub(super) struct Status {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answered {
+struct ReviewResponse {
     #[serde(default)]
     api_version: Option<String>,
     #[serde(default)]
     kind: Option<String>,
     #[serde(default)]
-    status: Option<Said>,
+    status: Option<ReviewStatus>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Said {
+struct ReviewStatus {
     allowed: bool,
     denied: bool,
     reason: String,
@@ -189,7 +189,7 @@ impl Status {
             )));
         }
         pace((body.len() / BYTES_PER_STEP) as u64);
-        let response: Answered = serde_json::from_slice(body).map_err(|error| malformed(error.to_string()))?;
+        let response: ReviewResponse = serde_json::from_slice(body).map_err(|error| malformed(error.to_string()))?;
         let kind = response.kind.as_deref().unwrap_or("SubjectAccessReview");
         let api_version = response.api_version.as_deref().unwrap_or(version.api_version());
         if (kind, api_version) != ("SubjectAccessReview", version.api_version()) {

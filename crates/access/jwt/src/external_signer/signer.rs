@@ -127,7 +127,7 @@ impl ExternalSigner {
     }
 
     /// Refreshes the keys whenever the signer's refresh hint has passed.
-    pub async fn follow(self) {
+    pub async fn refresh_repeatedly(self) {
         let mut wait = self.keys().refresh_at.saturating_duration_since(Instant::now());
         loop {
             tokio::time::sleep(wait).await;

@@ -134,9 +134,9 @@ mod tests {
 
     /// Decides after a delay, and counts its calls.
     #[derive(Default)]
-    struct Slow(AtomicUsize);
+    struct SlowCheck(AtomicUsize);
 
-    impl Authorizer for Slow {
+    impl Authorizer for SlowCheck {
         fn authorize<'a>(
             &'a self,
             attributes: &'a Attributes<'a>,
@@ -155,7 +155,7 @@ mod tests {
 
     #[tokio::test]
     async fn repeats_evaluation_until_decisions_are_known() {
-        let slow = Arc::new(Slow::default());
+        let slow = Arc::new(SlowCheck::default());
         let checks = Checks::new(slow.clone(), &attributes());
         let check_path = |verb: &str| {
             let of = CheckTarget::Path("/x".into());

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use binnacle_meta::Text;
 
-use super::{DecodeError, Decoded, base64, from_value, go};
+use super::{DecodeError, DecodedObject, base64, from_value, go};
 use crate::cbor::{CborError, LaterEncoding, Major, Reader, base64_text, duplicate, item_head, read_item, read_text};
 use crate::findings::{Finding, Findings};
 use crate::json::TypeMeta;
@@ -14,7 +14,7 @@ use crate::{Limits, Message, Object, Presence, Ty, Value};
 
 /// Decodes a document. Unlike in JSON, duplicate members are errors, and of unknown members only the index of the first
 /// is reported.
-pub fn cbor(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Decoded, DecodeError> {
+pub fn cbor(bytes: &[u8], message: &Message, limits: &Limits) -> Result<DecodedObject, DecodeError> {
     let mut walk = Decoder { budget: Budget::new(limits) };
     let mut reader = Reader::new(bytes, limits).map_err(DecodeError::Cbor)?;
     let read = walk.message(&mut reader, message, None, None).map_err(DecodeError::Cbor)?;

@@ -6,16 +6,16 @@ use binnacle_meta::Text;
 
 use super::build::{MapBuilder, SeenFields, Slots, finish_struct, is_kept};
 use super::scalar::{self, Scalar};
-use super::{DecodeError, DecodeProblems, Decoded, EmptyFields};
+use super::{DecodeError, DecodeProblems, DecodedObject, EmptyFields};
 use crate::findings::{Finding, Findings};
-use crate::json::{self, Cursor, Malformed, Report, check_size, compacted, free_form, go_utf8, kind_of, read_error};
+use crate::json::{self, Cursor, InvalidJson, Report, check_size, compacted, free_form, go_utf8, kind_of, read_error};
 use crate::limits::Budget;
 use crate::path::Path;
 use crate::zero::{is_zero_struct, zero_value};
 use crate::{Field, Limits, Message, Object, Presence, Ty, Value};
 
 /// Decodes a JSON document.
-pub fn json(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Decoded, DecodeError> {
+pub fn json(bytes: &[u8], message: &Message, limits: &Limits) -> Result<DecodedObject, DecodeError> {
     check_size(bytes, limits).map_err(DecodeError::Json)?;
     let text = go_utf8(bytes);
     let mut decoder = Decoder {
@@ -29,9 +29,9 @@ pub fn json(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Decoded,
     let value = decoder
         .root(message, limits.max_depth)
         .and_then(|value| decoder.cursor.end().map(|()| value))
-        .map_err(|Malformed| DecodeError::Json(read_error(&decoder.cursor, bytes, limits)))?;
+        .map_err(|InvalidJson| DecodeError::Json(read_error(&decoder.cursor, bytes, limits)))?;
     decoder.problems.into_result()?;
-    Ok(Decoded { value, findings: decoder.findings, empty_fields: decoder.empty_fields })
+    Ok(DecodedObject { value, findings: decoder.findings, empty_fields: decoder.empty_fields })
 }
 
 struct Decoder<'a> {
@@ -47,7 +47,7 @@ struct Decoder<'a> {
 type PathRef<'p> = Option<&'p Path<'p>>;
 
 impl<'a> Decoder<'a> {
-    fn root(&mut self, message: &Message, depth: usize) -> Result<Value, Malformed> {
+    fn root(&mut self, message: &Message, depth: usize) -> Result<Value, InvalidJson> {
         match self.cursor.peek()? {
             b'{' => self.message(message, None, None, depth).map(Value::Object),
             b'n' => {
@@ -74,8 +74,8 @@ impl<'a> Decoder<'a> {
         before: Option<Object>,
         path: PathRef<'_>,
         depth: usize,
-    ) -> Result<Object, Malformed> {
-        let depth = depth.checked_sub(1).ok_or(Malformed)?;
+    ) -> Result<Object, InvalidJson> {
+        let depth = depth.checked_sub(1).ok_or(InvalidJson)?;
         self.cursor.budget.message(message)?;
         let base = self.slots.len();
         let mut seen = SeenFields::default();
@@ -173,7 +173,7 @@ impl<'a> Decoder<'a> {
         before: Option<Box<Value>>,
         path: PathRef<'_>,
         depth: usize,
-    ) -> Result<Value, Malformed> {
+    ) -> Result<Value, InvalidJson> {
         match (first, ty) {
             (b'"', Ty::String) => return Ok(Value::Str(Text::new(self.cursor.string()?))),
             (b'{', Ty::Message(message)) => {
@@ -246,7 +246,7 @@ impl<'a> Decoder<'a> {
         Ok(scalar::mismatch(ty, kind_of(first), path, &mut self.problems))
     }
 
-    fn scalar(&mut self, first: u8) -> Result<Scalar<'a>, Malformed> {
+    fn scalar(&mut self, first: u8) -> Result<Scalar<'a>, InvalidJson> {
         Ok(match first {
             b'"' => Scalar::Str(self.cursor.string()?),
             b't' => {
@@ -267,8 +267,8 @@ impl<'a> Decoder<'a> {
         before: Option<Box<Value>>,
         path: PathRef<'_>,
         depth: usize,
-    ) -> Result<Vec<Value>, Malformed> {
-        let depth = depth.checked_sub(1).ok_or(Malformed)?;
+    ) -> Result<Vec<Value>, InvalidJson> {
+        let depth = depth.checked_sub(1).ok_or(InvalidJson)?;
         let mut before = match before.map(|value| *value) {
             Some(Value::List(items)) => items,
             _ => Vec::new(),
@@ -298,7 +298,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Counts the empty struct that a `null` element becomes, if the type is a struct.
-    fn zero_struct(&mut self, element: &Ty) -> Result<(), Malformed> {
+    fn zero_struct(&mut self, element: &Ty) -> Result<(), InvalidJson> {
         if let Some(message) = element.message() {
             self.cursor.budget.message(message)?;
         }
@@ -311,8 +311,8 @@ impl<'a> Decoder<'a> {
         before: Option<Object>,
         path: PathRef<'_>,
         depth: usize,
-    ) -> Result<Object, Malformed> {
-        let depth = depth.checked_sub(1).ok_or(Malformed)?;
+    ) -> Result<Object, InvalidJson> {
+        let depth = depth.checked_sub(1).ok_or(InvalidJson)?;
         let merges = before.is_some();
         let mut builder = MapBuilder::of(before.unwrap_or_default());
         // In a map that continues an earlier one of the same name, only keys repeated within it count as duplicates.
@@ -345,7 +345,7 @@ impl<'a> Decoder<'a> {
 
     /// Decodes like Go's standard decoder, which types with their own decoder use: without findings, and any error ends
     /// decoding.
-    fn lenient<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Malformed>) -> Result<T, Malformed> {
+    fn lenient<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, InvalidJson>) -> Result<T, InvalidJson> {
         self.lenient += 1;
         let saved = self.problems.saved.take();
         let result = read(self);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::build::{MapBuilder, Slots, finish_struct, is_kept};
 use super::scalar::{self, Scalar};
-use super::{DecodeError, DecodeProblems, Decoded, EmptyFields};
+use super::{DecodeError, DecodeProblems, DecodedObject, EmptyFields};
 use crate::findings::{Finding, Findings};
 use crate::json;
 use crate::limits::{Budget, Limits};
@@ -14,22 +14,22 @@ use crate::{Message, Object, Presence, Ty, Value};
 
 /// Decodes a tree within the limits of request bodies. Its depth must be limited, as it is for every tree from the
 /// parsers of this crate.
-pub fn value(tree: Value, message: &Message) -> Result<Decoded, DecodeError> {
+pub fn value(tree: Value, message: &Message) -> Result<DecodedObject, DecodeError> {
     value_within(tree, message, &Limits::default())
 }
 
 /// Decodes a tree like [`value`], within other limits.
-pub fn value_within(tree: Value, message: &Message, limits: &Limits) -> Result<Decoded, DecodeError> {
+pub fn value_within(tree: Value, message: &Message, limits: &Limits) -> Result<DecodedObject, DecodeError> {
     decoded(tree, message, Decoder::new(limits))
 }
 
 /// Decodes a tree that has passed [`super::convert_numbers`]: paths of unknown fields do not include map keys, as in
 /// Go's converter.
-pub fn converted(tree: Value, message: &Message) -> Result<Decoded, DecodeError> {
+pub fn converted(tree: Value, message: &Message) -> Result<DecodedObject, DecodeError> {
     decoded(tree, message, Decoder { names_keys: false, ..Decoder::new(&Limits::default()) })
 }
 
-fn decoded(tree: Value, message: &Message, mut decoder: Decoder) -> Result<Decoded, DecodeError> {
+fn decoded(tree: Value, message: &Message, mut decoder: Decoder) -> Result<DecodedObject, DecodeError> {
     let value = match tree {
         Value::Object(object) => Value::Object(decoder.message(object, message, None)),
         Value::Null => Value::Object(finish_struct(message, &mut Vec::new(), 0)),
@@ -41,7 +41,7 @@ fn decoded(tree: Value, message: &Message, mut decoder: Decoder) -> Result<Decod
     };
     decoder.budget.check()?;
     decoder.problems.into_result()?;
-    Ok(Decoded { value, findings: decoder.findings, empty_fields: decoder.empty_fields })
+    Ok(DecodedObject { value, findings: decoder.findings, empty_fields: decoder.empty_fields })
 }
 
 /// Checks a single value. The error is the reason why its type rejects it.

@@ -7,9 +7,9 @@ use crate::limits::{Budget, TooManyElements};
 /// The error of a text that is not JSON, nests too deep or has too many elements; [`super::read_error`] returns the
 /// details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Malformed;
+pub(crate) struct InvalidJson;
 
-impl From<TooManyElements> for Malformed {
+impl From<TooManyElements> for InvalidJson {
     fn from(_: TooManyElements) -> Self {
         Self
     }
@@ -56,7 +56,7 @@ impl<'a> Cursor<'a> {
 
     /// Returns the next byte that is not space, without consuming it.
     #[inline]
-    pub(crate) fn peek(&mut self) -> Result<u8, Malformed> {
+    pub(crate) fn peek(&mut self) -> Result<u8, InvalidJson> {
         let bytes = self.text.as_bytes();
         while let Some(b) = bytes.get(self.pos) {
             if !matches!(b, b' ' | b'\t' | b'\r' | b'\n') {
@@ -64,30 +64,30 @@ impl<'a> Cursor<'a> {
             }
             self.pos += 1;
         }
-        Err(Malformed)
+        Err(InvalidJson)
     }
 
     /// Consumes the expected byte and the space before it.
     #[inline]
-    pub(crate) fn expect(&mut self, byte: u8) -> Result<(), Malformed> {
+    pub(crate) fn expect(&mut self, byte: u8) -> Result<(), InvalidJson> {
         if self.peek()? != byte {
-            return Err(Malformed);
+            return Err(InvalidJson);
         }
         self.pos += 1;
         Ok(())
     }
 
     /// Succeeds if only space is left.
-    pub(crate) fn end(&mut self) -> Result<(), Malformed> {
+    pub(crate) fn end(&mut self) -> Result<(), InvalidJson> {
         match self.peek() {
-            Err(Malformed) => Ok(()),
-            Ok(_) => Err(Malformed),
+            Err(InvalidJson) => Ok(()),
+            Ok(_) => Err(InvalidJson),
         }
     }
 
     /// Enters an object or a list at its opening bracket; returns true if it has members.
     #[inline]
-    pub(crate) fn open(&mut self, close: u8) -> Result<bool, Malformed> {
+    pub(crate) fn open(&mut self, close: u8) -> Result<bool, InvalidJson> {
         self.pos += 1;
         if self.peek()? == close {
             self.pos += 1;
@@ -98,20 +98,20 @@ impl<'a> Cursor<'a> {
 
     /// Consumes the comma or closing bracket after a member; returns true if another member follows.
     #[inline]
-    pub(crate) fn more(&mut self, close: u8) -> Result<bool, Malformed> {
+    pub(crate) fn more(&mut self, close: u8) -> Result<bool, InvalidJson> {
         let byte = self.peek()?;
         self.pos += 1;
         if byte == b',' {
             return Ok(true);
         }
-        if byte == close { Ok(false) } else { Err(Malformed) }
+        if byte == close { Ok(false) } else { Err(InvalidJson) }
     }
 
     /// Reads the name of a member and its colon.
     #[inline]
-    pub(crate) fn name(&mut self) -> Result<Cow<'a, str>, Malformed> {
+    pub(crate) fn name(&mut self) -> Result<Cow<'a, str>, InvalidJson> {
         if self.peek()? != b'"' {
-            return Err(Malformed);
+            return Err(InvalidJson);
         }
         let name = self.string()?;
         self.expect(b':')?;
@@ -120,7 +120,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads a string at its opening quote.
     #[inline]
-    pub(crate) fn string(&mut self) -> Result<Cow<'a, str>, Malformed> {
+    pub(crate) fn string(&mut self) -> Result<Cow<'a, str>, InvalidJson> {
         let start = self.pos + 1;
         let bytes = self.text.as_bytes();
         let end = plain(bytes, start);
@@ -130,12 +130,12 @@ impl<'a> Cursor<'a> {
                 Ok(Cow::Borrowed(&self.text[start..end]))
             }
             Some(b'\\') => self.escaped(start, end).map(Cow::Owned),
-            _ => Err(Malformed),
+            _ => Err(InvalidJson),
         }
     }
 
     /// Reads a number at its first byte.
-    pub(crate) fn number(&mut self) -> Result<&'a str, Malformed> {
+    pub(crate) fn number(&mut self) -> Result<&'a str, InvalidJson> {
         let bytes = self.text.as_bytes();
         let digits = |mut at: usize| {
             while bytes.get(at).is_some_and(u8::is_ascii_digit) {
@@ -147,20 +147,20 @@ impl<'a> Cursor<'a> {
         let whole = if bytes.get(start) == Some(&b'-') { start + 1 } else { start };
         let mut end = digits(whole);
         if end == whole || (bytes[whole] == b'0' && end > whole + 1) {
-            return Err(Malformed);
+            return Err(InvalidJson);
         }
         if bytes.get(end) == Some(&b'.') {
             let from = end + 1;
             end = digits(from);
             if end == from {
-                return Err(Malformed);
+                return Err(InvalidJson);
             }
         }
         if matches!(bytes.get(end), Some(b'e' | b'E')) {
             let from = if matches!(bytes.get(end + 1), Some(b'+' | b'-')) { end + 2 } else { end + 1 };
             end = digits(from);
             if end == from {
-                return Err(Malformed);
+                return Err(InvalidJson);
             }
         }
         self.pos = end;
@@ -169,21 +169,21 @@ impl<'a> Cursor<'a> {
 
     /// Reads one of the words `null`, `true` and `false`.
     #[inline]
-    pub(crate) fn word(&mut self, word: &str) -> Result<(), Malformed> {
+    pub(crate) fn word(&mut self, word: &str) -> Result<(), InvalidJson> {
         if !self.text.as_bytes()[self.pos..].starts_with(word.as_bytes()) {
-            return Err(Malformed);
+            return Err(InvalidJson);
         }
         self.pos += word.len();
         Ok(())
     }
 
     /// Skips any value after checking its syntax, and returns its text.
-    pub(crate) fn skip(&mut self, depth: usize) -> Result<&'a str, Malformed> {
+    pub(crate) fn skip(&mut self, depth: usize) -> Result<&'a str, InvalidJson> {
         let first = self.peek()?;
         let start = self.pos;
         match first {
             b'{' => {
-                let depth = depth.checked_sub(1).ok_or(Malformed)?;
+                let depth = depth.checked_sub(1).ok_or(InvalidJson)?;
                 let mut more = self.open(b'}')?;
                 while more {
                     self.name()?;
@@ -192,7 +192,7 @@ impl<'a> Cursor<'a> {
                 }
             }
             b'[' => {
-                let depth = depth.checked_sub(1).ok_or(Malformed)?;
+                let depth = depth.checked_sub(1).ok_or(InvalidJson)?;
                 let mut more = self.open(b']')?;
                 while more {
                     self.skip(depth)?;
@@ -214,7 +214,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads the rest of a string that has an escape at `at`.
     #[cold]
-    fn escaped(&mut self, start: usize, at: usize) -> Result<String, Malformed> {
+    fn escaped(&mut self, start: usize, at: usize) -> Result<String, InvalidJson> {
         let bytes = self.text.as_bytes();
         let mut out = String::with_capacity(at - start + 32);
         out.push_str(&self.text[start..at]);
@@ -226,7 +226,7 @@ impl<'a> Cursor<'a> {
                     return Ok(out);
                 }
                 Some(b'\\') => at = escape(bytes, at + 1, &mut out)?,
-                _ => return Err(Malformed),
+                _ => return Err(InvalidJson),
             }
             let end = plain(bytes, at);
             out.push_str(&self.text[at..end]);
@@ -236,8 +236,8 @@ impl<'a> Cursor<'a> {
 }
 
 /// Reads one escape after its backslash; returns its end.
-fn escape(bytes: &[u8], at: usize, out: &mut String) -> Result<usize, Malformed> {
-    out.push(match bytes.get(at).ok_or(Malformed)? {
+fn escape(bytes: &[u8], at: usize, out: &mut String) -> Result<usize, InvalidJson> {
+    out.push(match bytes.get(at).ok_or(InvalidJson)? {
         b'"' => '"',
         b'\\' => '\\',
         b'/' => '/',
@@ -247,7 +247,7 @@ fn escape(bytes: &[u8], at: usize, out: &mut String) -> Result<usize, Malformed>
         b'r' => '\r',
         b't' => '\t',
         b'u' => {
-            let unit = hex4(bytes, at + 1).ok_or(Malformed)?;
+            let unit = hex4(bytes, at + 1).ok_or(InvalidJson)?;
             let after = at + 5;
             // An unpaired surrogate becomes the replacement character.
             if (0xd800..0xdc00).contains(&unit)
@@ -261,7 +261,7 @@ fn escape(bytes: &[u8], at: usize, out: &mut String) -> Result<usize, Malformed>
             out.push(char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER));
             return Ok(after);
         }
-        _ => return Err(Malformed),
+        _ => return Err(InvalidJson),
     });
     Ok(at + 1)
 }

@@ -1,6 +1,6 @@
 //! Insertion of a member into the text of an object, without decoding the rest.
 
-use super::{Cursor, Malformed};
+use super::{Cursor, InvalidJson};
 
 /// Returns the JSON object with a text member set in the object under `parent`: replaced if it exists, or inserted in
 /// the order of the names. Values need no escapes.
@@ -35,7 +35,7 @@ struct MemberSpan {
 /// The maximum nesting of skipped values.
 const DEPTH: usize = 512;
 
-fn find(text: &str, parent: &str, name: &str) -> Result<Option<MemberSpan>, Malformed> {
+fn find(text: &str, parent: &str, name: &str) -> Result<Option<MemberSpan>, InvalidJson> {
     let mut cursor = Cursor::new(text);
     if cursor.peek()? != b'{' {
         return Ok(None);
@@ -51,7 +51,7 @@ fn find(text: &str, parent: &str, name: &str) -> Result<Option<MemberSpan>, Malf
     Ok(None)
 }
 
-fn member(cursor: &mut Cursor<'_>, name: &str) -> Result<MemberSpan, Malformed> {
+fn member(cursor: &mut Cursor<'_>, name: &str) -> Result<MemberSpan, InvalidJson> {
     let mut more = cursor.open(b'}')?;
     // After the object's opening brace, or after the last skipped member. An empty object has been read completely.
     let mut end = if more { cursor.position() } else { cursor.position() - 1 };

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use binnacle_meta::{GroupVersion, Text};
 
 use super::float_literal;
-use super::{Cursor, JsonError, Malformed, check_size, go_utf8, read_error, syntax_error, to_string};
+use super::{Cursor, InvalidJson, JsonError, check_size, go_utf8, read_error, syntax_error, to_string};
 use crate::findings::{Finding, Findings};
 use crate::free_form::sort_free_form;
 use crate::limits::Budget;
@@ -132,7 +132,7 @@ pub fn type_meta(bytes: &[u8], limits: &Limits) -> Result<TypeMeta, JsonError> {
         Ok(meta)
     };
     match (read(&mut cursor, &mut wrong), wrong) {
-        (Err(Malformed), _) => Err(syntax_error(bytes, limits)),
+        (Err(InvalidJson), _) => Err(syntax_error(bytes, limits)),
         (Ok(_), Some(wrong)) => Err(JsonError::Type(wrong)),
         (Ok(meta), None) => Ok(meta),
     }
@@ -224,7 +224,7 @@ pub fn json_type(value: &Value) -> &'static str {
     }
 }
 
-fn read_type_meta(cursor: &mut Cursor<'_>, depth: usize, wrong: &mut Option<String>) -> Result<TypeMeta, Malformed> {
+fn read_type_meta(cursor: &mut Cursor<'_>, depth: usize, wrong: &mut Option<String>) -> Result<TypeMeta, InvalidJson> {
     let mut meta = TypeMeta::default();
     let first = cursor.peek()?;
     if first != b'{' {
@@ -242,7 +242,7 @@ fn read_type_meta(cursor: &mut Cursor<'_>, depth: usize, wrong: &mut Option<Stri
         } else if name.eq_ignore_ascii_case("kind") {
             (&mut meta.kind, "kind")
         } else {
-            cursor.skip(depth.checked_sub(1).ok_or(Malformed)?)?;
+            cursor.skip(depth.checked_sub(1).ok_or(InvalidJson)?)?;
             more = cursor.more(b'}')?;
             continue;
         };
@@ -250,7 +250,7 @@ fn read_type_meta(cursor: &mut Cursor<'_>, depth: usize, wrong: &mut Option<Stri
             b'"' => *target = text(cursor.string()?),
             b'n' => cursor.word("null")?,
             other => {
-                cursor.skip(depth.checked_sub(1).ok_or(Malformed)?)?;
+                cursor.skip(depth.checked_sub(1).ok_or(InvalidJson)?)?;
                 wrong.get_or_insert_with(|| wrong_type_meta(field, kind_of(other)));
             }
         }
@@ -282,7 +282,7 @@ fn read_any_number(
     let mut cursor = Cursor::within(&text, budget.clone());
     let value = free_form(&mut cursor, limits.max_depth, None, report)
         .and_then(|value| cursor.end().map(|()| value))
-        .map_err(|Malformed| read_error(&cursor, bytes, limits))?;
+        .map_err(|InvalidJson| read_error(&cursor, bytes, limits))?;
     *budget = cursor.budget;
     Ok(value)
 }
@@ -293,10 +293,10 @@ pub(crate) fn free_form(
     depth: usize,
     path: Option<&Path<'_>>,
     report: &mut Report<'_>,
-) -> Result<Value, Malformed> {
+) -> Result<Value, InvalidJson> {
     Ok(match cursor.peek()? {
         b'{' => {
-            let depth = depth.checked_sub(1).ok_or(Malformed)?;
+            let depth = depth.checked_sub(1).ok_or(InvalidJson)?;
             cursor.budget.object()?;
             let mut object = Object::new();
             let mut more = cursor.open(b'}')?;
@@ -321,7 +321,7 @@ pub(crate) fn free_form(
             Value::Object(object)
         }
         b'[' => {
-            let depth = depth.checked_sub(1).ok_or(Malformed)?;
+            let depth = depth.checked_sub(1).ok_or(InvalidJson)?;
             let mut items = Vec::new();
             let mut more = cursor.open(b']')?;
             while more {

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use crate::{Limits, Object, Value};
 
-use super::{Cursor, JsonError, Malformed, check_size, go_utf8, syntax_error};
+use super::{Cursor, InvalidJson, JsonError, check_size, go_utf8, syntax_error};
 
 /// Appends the compact form, without the newline that Go's encoder adds after a document.
 pub fn write(value: &Value, out: &mut Vec<u8>) {
@@ -121,7 +121,7 @@ pub fn compact(bytes: &[u8], limits: &Limits) -> Result<String, JsonError> {
     let mut cursor = Cursor::new(&text);
     match cursor.skip(limits.max_depth).and_then(|_| cursor.end()) {
         Ok(()) => Ok(compacted(&text).into_owned()),
-        Err(Malformed) => Err(syntax_error(bytes, limits)),
+        Err(InvalidJson) => Err(syntax_error(bytes, limits)),
     }
 }
 

@@ -19,12 +19,12 @@ pub enum ProtoError {
     TooLarge,
     TooManyElements(TooManyElements),
     /// Any error with details, such as a field name.
-    Malformed(Box<str>),
+    InvalidJson(Box<str>),
 }
 
 impl ProtoError {
     pub(super) fn malformed(text: impl Into<Box<str>>) -> Self {
-        Self::Malformed(text.into())
+        Self::InvalidJson(text.into())
     }
 
     #[cold]
@@ -59,7 +59,7 @@ impl fmt::Display for ProtoError {
             Self::TooDeep => "proto: exceeded max depth",
             Self::TooLarge => "proto: message too large",
             Self::TooManyElements(error) => return error.fmt(f),
-            Self::Malformed(text) => text,
+            Self::InvalidJson(text) => text,
         })
     }
 }

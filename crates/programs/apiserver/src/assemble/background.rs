@@ -61,7 +61,7 @@ impl Background {
         let shutdown = &signals.shutdown;
         let mut watch_tasks = JoinSet::new();
         if let Some(external) = security.external {
-            watch_tasks.spawn(external.follow(shutdown.clone()));
+            watch_tasks.spawn(external.refresh_keys(shutdown.clone()));
         }
         let bundles = (&security.clients, security.proxies.as_ref());
         authorities::watch(&mut watch_tasks, shutdown, &base.config.authentication, bundles, &access.trust);
@@ -73,8 +73,8 @@ impl Background {
         let own_certificate = security.renewer.expiry();
         security.renewer.start(users, security.clock, &mut watch_tasks, shutdown);
         follow_issuers(security.issuers, &mut watch_tasks, shutdown);
-        security.authorization.follow(&catalog, &mut watch_tasks, shutdown);
-        manifests.follow(&mut watch_tasks, shutdown);
+        security.authorization.start_reloading(&catalog, &mut watch_tasks, shutdown);
+        manifests.start_reloading(&mut watch_tasks, shutdown);
         let mut hooks = built_in.controllers.hooks().to_vec();
         hooks.extend(start_informers(&access, peers.as_ref(), &catalog, &mut watch_tasks, shutdown)?);
         let fairness =
@@ -149,7 +149,7 @@ fn start_informers(
 ) -> Result<Vec<PostStartHook>, StartFailure> {
     let aggregated_servers = policies::aggregated_servers(&access.aggregator);
     start_policy_informers(&access.admission_policies.policies, catalog, &aggregated_servers, watch_tasks, shutdown);
-    access.webhooks.follow(catalog, watch_tasks, shutdown);
+    access.webhooks.start_informers(catalog, watch_tasks, shutdown);
     let mut hooks = access.aggregator.start(watch_tasks, shutdown).map_err(|_| StartFailure::NoRegistration)?;
     if let Some(peers) = peers {
         hooks.extend(peers.start(watch_tasks, shutdown).map_err(|_| StartFailure::NoRegistration)?);

@@ -44,8 +44,8 @@ impl AdmissionManifests {
     }
 
     /// Watches the directories; the tasks end with the shutdown signal.
-    pub(super) fn follow(self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
-        self.0.into_iter().for_each(|watched| watched.follow(tasks, shutdown));
+    pub(super) fn start_reloading(self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
+        self.0.into_iter().for_each(|watched| watched.start_reloading(tasks, shutdown));
     }
 }
 

@@ -54,7 +54,7 @@ impl AdmissionWebhooks {
     }
 
     /// Watches the webhook configurations; the tasks end with the shutdown signal.
-    pub(super) fn follow(&self, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
+    pub(super) fn start_informers(&self, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
         self.sources.iter().for_each(|source| start_webhook_informers(source, resources, tasks, shutdown));
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use binnacle_meta::{GroupVersion, GroupVersionKind, Status, StatusCause};
 use binnacle_patch::apply;
 use binnacle_registry::{Context, RequestObject, Resource, UpdateOptions, object};
-use binnacle_schema::decode::{Decoded, EmptyFields};
+use binnacle_schema::decode::{DecodedObject, EmptyFields};
 use binnacle_schema::{Findings, Limits, Value, cbor, decode, json, yaml};
 use binnacle_scheme::CustomSource;
 
@@ -186,7 +186,7 @@ impl ApplyConfiguration {
                     return Ok(value.into());
                 }
                 unpruned = schema.prune(&mut value, CustomSource::Apply).map_err(failed)?.is_unpruned;
-                Decoded { value, findings: Findings::default(), empty_fields: EmptyFields::default() }
+                DecodedObject { value, findings: Findings::default(), empty_fields: EmptyFields::default() }
             }
             None => {
                 let mut applied = applied.object;

@@ -4,7 +4,7 @@
 use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupVersion, Status, go_quote};
 use binnacle_patch::{json_patch, merge, strategic};
 use binnacle_registry::{Context, Resource};
-use binnacle_schema::decode::{self, Decoded};
+use binnacle_schema::decode::{self, DecodedObject};
 use binnacle_schema::json::{self, AnyNumberDocument};
 use binnacle_schema::{Finding, Findings, JsonError, Limits, Message, Ty, Value};
 use binnacle_scheme::Kinds;
@@ -104,7 +104,7 @@ impl Patch {
         context: &Context,
         expected: &ExpectedKind<'_>,
         live: &dyn Fn() -> Value,
-    ) -> Result<Decoded, Status> {
+    ) -> Result<DecodedObject, Status> {
         let apply = |style: ResultStyle| {
             Ok(match (&self.content, style) {
                 (Content::Json(patch), ResultStyle::Any) => patch.apply(live())?,
@@ -254,14 +254,14 @@ fn merge_value(patch: Value) -> Value {
 
 /// Decodes a result as the expected kind, ignoring the kind in it, because kube-apiserver applies strategic merge
 /// patches to the fields of a typed struct.
-fn decode_as_expected(mut patched: Value, expected: &ExpectedKind<'_>) -> Result<Decoded, String> {
+fn decode_as_expected(mut patched: Value, expected: &ExpectedKind<'_>) -> Result<DecodedObject, String> {
     decode::convert_numbers(&mut patched, expected.message)?;
     expected.set_type_meta(&mut patched);
     decode::converted(patched, expected.message).map_err(|error| error.to_string())
 }
 
 /// Decodes a result as the kind in it, and converts it to the expected kind.
-fn decode_as_named(mut patched: Value, expected: &ExpectedKind<'_>) -> Result<Decoded, String> {
+fn decode_as_named(mut patched: Value, expected: &ExpectedKind<'_>) -> Result<DecodedObject, String> {
     let without_type_meta = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     if patched.is_null() {
         return Err(without_type_meta(json::no_type_meta("null")));
@@ -296,12 +296,12 @@ fn decode_as_named(mut patched: Value, expected: &ExpectedKind<'_>) -> Result<De
     }
     expected.set_type_meta(&mut value);
     let converted = decode::value(value, expected.message).map_err(|error| error.to_string())?;
-    Ok(Decoded { findings: read.findings, ..converted })
+    Ok(DecodedObject { findings: read.findings, ..converted })
 }
 
 /// Decodes a result without a version. kube-apiserver uses its internal type, whose field names differ from JSON: all
 /// members are unknown, and the result is empty.
-fn decode_without_version(patched: &Value, kind: &str, expected: &ExpectedKind<'_>) -> Result<Decoded, String> {
+fn decode_without_version(patched: &Value, kind: &str, expected: &ExpectedKind<'_>) -> Result<DecodedObject, String> {
     if kind != expected.kind {
         let version = format!("the internal version of group {}", go_quote(expected.group));
         return Err(not_registered(kind, &version, expected.group));
@@ -313,7 +313,7 @@ fn decode_without_version(patched: &Value, kind: &str, expected: &ExpectedKind<'
     let mut empty = Value::Object(binnacle_schema::Object::new());
     expected.set_type_meta(&mut empty);
     let decoded = decode::value(empty, expected.message).map_err(|error| error.to_string())?;
-    Ok(Decoded { findings, ..decoded })
+    Ok(DecodedObject { findings, ..decoded })
 }
 
 fn not_registered(kind: &str, version: &str, group: &str) -> String {

@@ -185,7 +185,7 @@ fn deletion_waits_for_finalizers() {
     for target in ["configmap/shop-web", "deployment.apps/shop-web", "persistentvolumeclaim/shop-media"] {
         let finalizers = r#"{"metadata":{"finalizers":["example.com/hold","example.com/too"]}}"#;
         kubectl.ok(&["patch", "--namespace=shop", target, "--type=merge", "-p", finalizers]);
-        let delete = kubectl.follow(&["delete", "--namespace=shop", target, "--wait=true"]);
+        let delete = kubectl.spawn(&["delete", "--namespace=shop", target, "--wait=true"]);
         let deleting = wait_until_blocking("a deletion timestamp", || {
             let object = kubectl.json(&["get", "--namespace=shop", target]);
             object["metadata"]["deletionTimestamp"].is_string().then_some(object)

@@ -40,7 +40,7 @@ async fn kubectl_rolls_out_deployments() {
     };
     let rollout = ["rollout", "status", "--namespace=shop", "deployment/shop-web"];
 
-    let mut follow = kubectl.follow(&rollout);
+    let mut follow = kubectl.spawn(&rollout);
     follow.until("Waiting for deployment spec update to be observed");
     set_status::<Deployment>(&client, "shop-web", status(1, 2, 0)).await;
     follow.until("2 out of 3 new replicas have been updated");
@@ -48,7 +48,7 @@ async fn kubectl_rolls_out_deployments() {
     follow.until("1 of 3 updated replicas are available");
     let shown = kubectl.ok(&["get", "deployment", "--namespace=shop"]);
     assert!(crate::manifests::squeezed(&shown).contains("\nshop-web 1/3 3 1 "), "{shown}");
-    let mut wait = kubectl.follow(&["wait", "--namespace=shop", "--for=condition=Available", "deployment/shop-web"]);
+    let mut wait = kubectl.spawn(&["wait", "--namespace=shop", "--for=condition=Available", "deployment/shop-web"]);
     let done = set_status::<Deployment>(&client, "shop-web", status(1, 3, 3)).await;
     wait.until("deployment.apps/shop-web condition met");
     follow.until("successfully rolled out");
@@ -59,7 +59,7 @@ async fn kubectl_rolls_out_deployments() {
     kubectl.ok(&["set", "image", "--namespace=shop", "deployment/shop-web", "web=registry.example.com/shop/web:5"]);
     let changed = kubectl.json(&["get", "--namespace=shop", "deployment/shop-web"]);
     assert_eq!((&changed["metadata"]["generation"], &changed["status"]["availableReplicas"]), (&json!(2), &json!(3)));
-    let mut follow = kubectl.follow(&rollout);
+    let mut follow = kubectl.spawn(&rollout);
     follow.until("Waiting for deployment spec update to be observed");
     set_status::<Deployment>(&client, "shop-web", status(2, 3, 3)).await;
     follow.until("successfully rolled out");
@@ -82,7 +82,7 @@ async fn kubectl_rolls_out_other_workloads() {
     shop(&kubectl);
     let client = server.kube().await;
 
-    let mut follow = kubectl.follow(&["rollout", "status", "--namespace=shop", "daemonset/node-metrics"]);
+    let mut follow = kubectl.spawn(&["rollout", "status", "--namespace=shop", "daemonset/node-metrics"]);
     follow.until("Waiting for daemon set spec update to be observed");
     let status = json!({
         "observedGeneration": 1, "desiredNumberScheduled": 2, "currentNumberScheduled": 2, "numberMisscheduled": 0,
@@ -91,7 +91,7 @@ async fn kubectl_rolls_out_other_workloads() {
     set_status::<DaemonSet>(&client, "node-metrics", status).await;
     follow.until("successfully rolled out");
 
-    let mut follow = kubectl.follow(&["rollout", "status", "--namespace=shop", "statefulset/shop-db"]);
+    let mut follow = kubectl.spawn(&["rollout", "status", "--namespace=shop", "statefulset/shop-db"]);
     follow.until("Waiting for statefulset spec update to be observed");
     let status = json!({
         "observedGeneration": 1, "replicas": 2, "readyReplicas": 2, "currentReplicas": 1, "updatedReplicas": 1,
@@ -100,7 +100,7 @@ async fn kubectl_rolls_out_other_workloads() {
     set_status::<StatefulSet>(&client, "shop-db", status).await;
     follow.until("partitioned roll out complete: 1 new pods have been updated");
 
-    let mut wait = kubectl.follow(&["wait", "--namespace=shop", "--for=condition=Complete", "job/shop-migrate"]);
+    let mut wait = kubectl.spawn(&["wait", "--namespace=shop", "--for=condition=Complete", "job/shop-migrate"]);
     let time = "2026-01-15T08:30:00Z";
     let condition =
         |kind: &str| json!({"type": kind, "status": "True", "lastProbeTime": time, "lastTransitionTime": time});

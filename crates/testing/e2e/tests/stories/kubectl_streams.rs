@@ -79,7 +79,7 @@ fn kubectl_reads_and_follows_logs() {
     );
 
     // Later lines arrive immediately.
-    let mut follow = kubectl.follow(&["logs", "-f", "p", "--tail=1"]);
+    let mut follow = kubectl.spawn(&["logs", "-f", "p", "--tail=1"]);
     follow.until("three");
     kubelet.log("four");
     follow.until("four");
@@ -193,7 +193,7 @@ fn kubectl_forwards_ports() {
     let big = vec![b'x'; 300_000];
     for spdy in [false, true] {
         let kubectl = if spdy { cluster.kubectl.with_env(&SPDY) } else { cluster.kubectl.clone() };
-        let mut forward = kubectl.follow(&["port-forward", "p", &format!(":{port}")]);
+        let mut forward = kubectl.spawn(&["port-forward", "p", &format!(":{port}")]);
         let line = forward.until("Forwarding from 127.0.0.1:");
         let local: u16 = line.split([':', ' ']).find_map(|word| word.parse().ok()).unwrap();
         let mut connections: Vec<_> = (0..3).map(|_| TcpStream::connect(("127.0.0.1", local)).unwrap()).collect();
@@ -283,20 +283,20 @@ fn closes_streams_when_either_side_ends() {
         let kubectl = if spdy { cluster.kubectl.with_env(&SPDY) } else { cluster.kubectl.clone() };
         let gone = |kubelet: &Kubelet| kubelet.seen().iter().filter(|line| *line == "client gone").count();
         let before = gone(&cluster.kubelet);
-        let mut session = kubectl.follow(&["exec", "p", "--", "sh", "-c", "echo ready; exec sleep 600"]);
+        let mut session = kubectl.spawn(&["exec", "p", "--", "sh", "-c", "echo ready; exec sleep 600"]);
         session.until("ready");
         drop(session);
         wait_until_blocking("the command ends with its client", || (gone(&cluster.kubelet) > before).then_some(()));
     }
     let mut sessions: Vec<_> = [
-        cluster.kubectl.follow(&["exec", "p", "--", "sh", "-c", "echo ready; exec sleep 600"]),
-        cluster.kubectl.with_env(&SPDY).follow(&["exec", "p", "--", "sh", "-c", "echo ready; exec sleep 600"]),
-        cluster.kubectl.follow(&["logs", "-f", "p"]),
+        cluster.kubectl.spawn(&["exec", "p", "--", "sh", "-c", "echo ready; exec sleep 600"]),
+        cluster.kubectl.with_env(&SPDY).spawn(&["exec", "p", "--", "sh", "-c", "echo ready; exec sleep 600"]),
+        cluster.kubectl.spawn(&["logs", "-f", "p"]),
     ]
     .into();
     cluster.kubelet.log("ready");
     sessions.iter_mut().for_each(|session| drop(session.until("ready")));
-    let _waiting = cluster.kubectl.follow(&["logs", "hangs"]);
+    let _waiting = cluster.kubectl.spawn(&["logs", "hangs"]);
     wait_until_blocking("the kubelet hangs", || {
         cluster.kubelet.seen().iter().any(|line| line.contains("/hangs/")).then_some(())
     });
@@ -340,7 +340,7 @@ fn proxies_to_pods_services_and_nodes() {
     }
 
     // `kubectl proxy`, in front of the whole server.
-    let mut proxy = kubectl.follow(&["proxy", "--port=0"]);
+    let mut proxy = kubectl.spawn(&["proxy", "--port=0"]);
     let line = proxy.until("Starting to serve on ");
     let mut connection = TcpStream::connect(line.trim_start_matches("Starting to serve on ")).unwrap();
     connection.write_all(b"GET /api/v1/namespaces/default/pods/p HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();

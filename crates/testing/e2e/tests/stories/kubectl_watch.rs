@@ -16,10 +16,10 @@ fn kubectl_watches_changes() {
         kubectl.ok(&["create", "configmap", name, "--namespace", namespace, "--from-literal=a=b"])
     };
     create("one", "first");
-    let mut table = kubectl.follow(&["get", "configmaps", "--namespace=one", "--watch"]);
+    let mut table = kubectl.spawn(&["get", "configmaps", "--namespace=one", "--watch"]);
     table.until("first ");
-    let mut names = kubectl.follow(&["get", "configmaps", "--namespace=one", "--watch-only", "--output=name"]);
-    let mut everywhere = kubectl.follow(&[
+    let mut names = kubectl.spawn(&["get", "configmaps", "--namespace=one", "--watch-only", "--output=name"]);
+    let mut everywhere = kubectl.spawn(&[
         "get",
         "configmaps",
         "-A",
@@ -28,7 +28,7 @@ fn kubectl_watches_changes() {
         "--field-selector=metadata.name=second",
     ]);
     let mut labelled =
-        kubectl.follow(&["get", "configmaps", "-A", "--watch", "--output-watch-events", "-l", "watched=yes"]);
+        kubectl.spawn(&["get", "configmaps", "-A", "--watch", "--output-watch-events", "-l", "watched=yes"]);
     // Events before the start of the watch would be missed: the marker is repeated until it is seen.
     for n in 0.. {
         create("one", &format!("marker-{n}"));
@@ -63,14 +63,14 @@ fn kubectl_waits_for_deletion_and_values() {
     let kubectl = Kubectl::new(&server);
     kubectl.ok(&["create", "namespace", "one"]);
     kubectl.ok(&["create", "configmap", "doomed", "--namespace=one"]);
-    let wait = kubectl.follow(&["wait", "--namespace=one", "--for=delete", "configmap/doomed", "--timeout=60s"]);
+    let wait = kubectl.spawn(&["wait", "--namespace=one", "--for=delete", "configmap/doomed", "--timeout=60s"]);
     kubectl.ok(&["delete", "configmap", "doomed", "--namespace=one"]);
     assert!(wait.end().0);
 
     if kubectl.knows(23, "wait --for=jsonpath") {
         kubectl.ok(&["create", "configmap", "slow", "--namespace=one", "--from-literal=state=starting"]);
         let mut wait =
-            kubectl.follow(&["wait", "--namespace=one", "--for=jsonpath={.data.state}=ready", "configmap/slow"]);
+            kubectl.spawn(&["wait", "--namespace=one", "--for=jsonpath={.data.state}=ready", "configmap/slow"]);
         kubectl.ok(&[
             "patch",
             "configmap/slow",

@@ -212,7 +212,7 @@ async fn streams_events() {
 async fn works_through_kubectl_proxy() {
     let rig = rig();
     let kubectl = Kubectl::new(&rig.server);
-    let mut proxy = kubectl.follow(&["proxy", "--port=0"]);
+    let mut proxy = kubectl.spawn(&["proxy", "--port=0"]);
     let line = proxy.until("Starting to serve on ");
     let address = line.rsplit(' ').next().unwrap().to_owned();
     let (url, origin) = (format!("ws://{address}/debug/live/socket"), format!("http://{address}"));
