@@ -6,12 +6,13 @@
 //! aggregator checks the availability of servers for them (`availability`).
 //!
 //! Independently, [`Peers`] forwards requests for resources that this server lacks to other servers of the same
-//! cluster.
+//! cluster, and [`Writer`] forwards what a read-only server must not do itself.
 
 mod aggregator;
 mod apiservices;
 mod availability;
 mod fetch;
+mod forward;
 mod handler;
 mod identity;
 mod loop_detection;
@@ -19,6 +20,8 @@ mod objects;
 mod peer_addresses;
 mod registry;
 mod remote;
+mod server_trust;
+mod writer;
 
 pub use aggregator::peers::{PeerMetrics, PeerOptions, Peers};
 pub use aggregator::{Aggregator, AggregatorOptions};
@@ -28,3 +31,4 @@ pub use apiservices::{
 };
 pub use objects::RemoteObjects;
 pub use peer_addresses::{PeerAddresses, PeerEndpoint, peer_endpoint_controller};
+pub use writer::{Writer, WriterOptions};

@@ -32,7 +32,7 @@ pub use generic::Generic;
 pub use host::{DiskFailure, Host, OnReading};
 pub use misc::Misc;
 pub use serving::Serving;
-pub use storage::{Etcd, Storage};
+pub use storage::{Etcd, Storage, WriterAddress};
 pub use values::{Cidr, PortRange};
 
 /// The settings of a server. [`Settings::default`] equals the program without any flag: port 6443 of this machine,

@@ -10,7 +10,6 @@ mod interceptor;
 mod metrics;
 mod shared;
 mod sync;
-mod trust;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -36,10 +35,12 @@ use tokio::task::JoinSet;
 
 use crate::aggregator::Aggregator;
 use crate::peer_addresses::PeerAddresses;
+use crate::server_trust::{ServerTrust, TrustOptions};
 pub use metrics::PeerMetrics;
 use shared::Shared;
-use trust::Trust;
 
+/// The name in the certificates of the peers, which all servers of the cluster share.
+const SERVER_NAME: &str = "kubernetes.default.svc";
 const IDENTITY_LEASES: &str = "apiserver.kubernetes.io/identity=kube-apiserver";
 
 /// The options for reaching the peers.
@@ -67,7 +68,7 @@ struct Inner {
     catalog: Catalog,
     aggregator: Aggregator,
     addresses: PeerAddresses,
-    trust: Trust,
+    trust: ServerTrust,
     metrics: PeerMetrics,
     /// The holders of the other servers' identity leases, by server name.
     leases: Mutex<BTreeMap<Text, Text>>,
@@ -95,7 +96,13 @@ struct PeerResources {
 impl Peers {
     /// Creates the peers; fails with the reason if the file of the authorities cannot be used.
     pub fn new(options: PeerOptions) -> Result<Self, String> {
-        let trust = Trust::new(options.authorities, Some(options.identity.clone()), options.connection)?;
+        let trust = ServerTrust::new(TrustOptions {
+            flag: "--peer-ca-file",
+            path: options.authorities,
+            server_name: SERVER_NAME.to_owned(),
+            identity: options.identity,
+            connection: options.connection,
+        })?;
         let peers = Self(Arc::new(Inner {
             name: options.name,
             catalog: options.catalog,

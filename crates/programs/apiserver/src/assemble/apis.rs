@@ -24,6 +24,7 @@ use super::built_in::{Access, BuiltIn, built_in};
 use super::inputs::Base;
 use super::manifests::AdmissionManifests;
 use super::policies::AdmissionPolicies;
+use super::read_only::ReadOnlyGate;
 use super::security::Security;
 use super::webhooks::AdmissionWebhooks;
 use super::{StartFailure, not_registered, peers, webhooks};
@@ -37,6 +38,7 @@ pub(super) struct Apis {
     pub(super) access: Access,
     pub(super) manifests: AdmissionManifests,
     pub(super) peers: Option<Peers>,
+    pub(super) read_only: Option<ReadOnlyGate>,
     pub(super) built_in: BuiltIn,
 }
 
@@ -93,6 +95,7 @@ impl Apis {
         let aggregator = build_aggregator(&security, &services, &discovery_metrics)?;
         let peer_metrics = PeerMetrics::register(registry).map_err(not_registered)?;
         let identity = security.proxy_client.clone();
+        let read_only = ReadOnlyGate::new(&base.config.storage, identity.as_ref(), &base.egress)?;
         let peers = peers::make(&base.config, identity, &base.egress, &catalog, &aggregator, peer_metrics)?;
         let flags = &base.config.authentication;
         let header = authentication::request_header(flags, security.proxies.as_ref());
@@ -129,7 +132,7 @@ impl Apis {
             security.outbound_clients.clone(),
             &signals.shutdown,
         )?;
-        Ok(Self { security, signals, auditor, access, manifests, peers, built_in })
+        Ok(Self { security, signals, auditor, access, manifests, peers, read_only, built_in })
     }
 }
 

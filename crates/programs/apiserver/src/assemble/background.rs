@@ -22,6 +22,7 @@ use super::built_in::{Access, BuiltIn};
 use super::health::HealthSources;
 use super::inputs::{Base, Holdings};
 use super::own_certificates::OwnCertificateUsers;
+use super::read_only::ReadOnlyGate;
 use super::security::{ClientCommands, Security};
 use super::{StartFailure, not_registered, policies};
 use crate::authorities;
@@ -40,6 +41,7 @@ pub(super) struct Background {
     pub(super) authentication: Authentication,
     pub(super) access: Access,
     pub(super) peers: Option<Peers>,
+    pub(super) read_only: Option<ReadOnlyGate>,
     pub(super) built_in: BuiltIn,
     pub(super) auditor: Option<Arc<Auditor>>,
     pub(super) signals: Signals,
@@ -56,7 +58,7 @@ pub(super) struct Background {
 
 impl Background {
     pub(super) fn start(apis: Apis) -> Result<Self, StartFailure> {
-        let Apis { security, signals, auditor, access, manifests, peers, built_in } = apis;
+        let Apis { security, signals, auditor, access, manifests, peers, read_only, built_in } = apis;
         let Security { base, holdings, catalog, tls, signing, authentication, commands, .. } = security;
         let shutdown = &signals.shutdown;
         let mut watch_tasks = JoinSet::new();
@@ -115,6 +117,7 @@ impl Background {
             authentication,
             access,
             peers,
+            read_only,
             built_in,
             auditor,
             signals,

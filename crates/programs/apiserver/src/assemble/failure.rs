@@ -59,6 +59,8 @@ pub(crate) enum StartFailure {
     ProxyClient(binnacle_client::IdentityError),
     #[error("error building peer proxy handler, {0}")]
     Peers(String),
+    #[error("cannot forward writes (--forward-writes-to): {0}")]
+    Writer(String),
     #[error(transparent)]
     TracingConfig(#[from] binnacle_telemetry::traces::ConfigError),
     #[error(transparent)]

@@ -11,7 +11,6 @@ use rustix::process::{Resource, getrlimit};
 
 use super::background::Background;
 use super::handlers::{handlers, limits};
-use super::read_only::ReadOnlyGate;
 use super::storage_version_gate::StorageVersionGate;
 use crate::assembled_server::AssembledServer;
 use crate::server::{Progress, ServerInfo};
@@ -103,8 +102,8 @@ fn router(server: &mut Background) -> Router {
     let is_complete = move || aggregator.is_complete() && definitions.as_ref().is_none_or(PostStartHook::is_done);
     let mut interceptors: Vec<Arc<dyn Interceptor>> =
         server.peers.take().map(|peers| Arc::new(peers) as _).into_iter().collect();
-    if server.base.features.read_only {
-        interceptors.insert(0, Arc::new(ReadOnlyGate));
+    if let Some(gate) = server.read_only.take() {
+        interceptors.insert(0, Arc::new(gate));
     } else if server.base.features.enabled("StorageVersionAPI") {
         interceptors.push(Arc::new(StorageVersionGate(server.built_in.plane.storage_versions().clone())));
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use binnacle_meta::GroupResource;
 use binnacle_registry::{MediaType, UncachedResources};
+use http::Uri;
 
 #[derive(Clone, Debug)]
 pub struct Storage {
@@ -15,6 +16,8 @@ pub struct Storage {
     pub etcd: Option<Etcd>,
     /// True when another server is responsible for the objects in etcd: this one never writes there.
     pub read_only: bool,
+    /// The server that gets the writes which a read-only server receives; without it they are refused.
+    pub writer: Option<WriterAddress>,
     pub encryption_file: Option<PathBuf>,
     /// True when the file is read again after changes.
     pub encryption_reload: bool,
@@ -31,6 +34,13 @@ pub struct Storage {
     pub garbage_collector: bool,
     pub event_ttl: Duration,
     pub lease_reuse: Duration,
+}
+
+/// The server to which a read-only server forwards writes.
+#[derive(Clone, Debug)]
+pub struct WriterAddress {
+    pub url: Uri,
+    pub ca_file: PathBuf,
 }
 
 /// The settings of etcd.
@@ -53,6 +63,7 @@ impl Default for Storage {
             ephemeral: false,
             etcd: None,
             read_only: false,
+            writer: None,
             encryption_file: None,
             encryption_reload: false,
             compaction_interval: Some(Duration::from_secs(300)),

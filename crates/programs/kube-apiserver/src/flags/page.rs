@@ -8,7 +8,7 @@ use super::{GROUPS, inert};
 const PAGE: &str = include_str!("../../../../../docs/flags.md");
 
 /// Flags that kube-apiserver does not have.
-const OWN: [&str; 10] = [
+const OWN: [&str; 12] = [
     "audit-webhook-spill-dir",
     "audit-webhook-spill-max-size",
     "check-config",
@@ -16,6 +16,8 @@ const OWN: [&str; 10] = [
     "data-dir",
     "enable-live-page",
     "ephemeral",
+    "forward-writes-ca-file",
+    "forward-writes-to",
     "hostname-override",
     "read-only",
     "stop-with-stdin",

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use binnacle_apiserver::settings::{Etcd, Storage};
-use binnacle_meta::GroupResource;
+use binnacle_apiserver::settings::{Etcd, Storage, WriterAddress};
+use binnacle_meta::{GroupResource, go_quote};
 use binnacle_registry::UncachedResources;
 
 use super::FromFlags;
@@ -131,6 +131,22 @@ pub(super) const GROUP: Group = Group {
             "Time for which events (Event objects) are retained.",
         ),
         Flag::new(
+            "forward-writes-ca-file",
+            ValueKind::Value("string"),
+            "",
+            "File with the certificate authorities (PEM) of the server of --forward-writes-to. It is reloaded when it \
+             changes.",
+        ),
+        Flag::new(
+            "forward-writes-to",
+            ValueKind::Value("string"),
+            "",
+            "URL of the kube-apiserver that writes the etcd cluster, as in \"https://10.0.0.1:6443\". A server with \
+             --read-only forwards the requests to it that it would otherwise refuse, under the caller's identity. \
+             Requires --forward-writes-ca-file, --proxy-client-cert-file and --proxy-client-key-file: the other server \
+             must accept the client certificate for its --requestheader-client-ca-file.",
+        ),
+        Flag::new(
             "lease-reuse-duration-seconds",
             ValueKind::Value("int"),
             "60",
@@ -142,7 +158,8 @@ pub(super) const GROUP: Group = Group {
             ValueKind::Bool,
             "",
             "Serve reads, watches, access reviews and metrics from the etcd cluster of --etcd-servers, which another \
-             kube-apiserver writes, and write nothing there. All other requests are refused.",
+             kube-apiserver writes, and write nothing there. All other requests are refused, or forwarded with \
+             --forward-writes-to.",
         ),
         Flag::new(
             "storage-backend",
@@ -175,6 +192,25 @@ pub(super) const GROUP: Group = Group {
 };
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+/// Reads the server that gets the writes of a read-only server.
+fn writer(flags: &FlagSet, read_only: bool) -> Result<Option<WriterAddress>, FlagError> {
+    let value = |name: &str| flags.text(name).filter(|value| !value.is_empty());
+    let Some(url) = value("forward-writes-to") else { return Ok(None) };
+    if !read_only {
+        return Err(FlagError::new("--forward-writes-to requires --read-only"));
+    }
+    let parsed =
+        url.parse().map_err(|error| FlagError::new(format!("--forward-writes-to {}: {error}", go_quote(url))))?;
+    for name in ["proxy-client-cert-file", "proxy-client-key-file"] {
+        if value(name).is_none() {
+            return Err(FlagError::new(format!("--forward-writes-to requires --{name}")));
+        }
+    }
+    let ca_file = value("forward-writes-ca-file")
+        .ok_or_else(|| FlagError::new("--forward-writes-to requires --forward-writes-ca-file"))?;
+    Ok(Some(WriterAddress { url: parsed, ca_file: ca_file.into() }))
+}
 
 impl FromFlags for Storage {
     fn read(flags: &FlagSet) -> Result<Self, FlagError> {
@@ -214,6 +250,7 @@ impl FromFlags for Storage {
             ephemeral,
             etcd,
             read_only,
+            writer: writer(flags, read_only)?,
             encryption_file,
             encryption_reload,
             compaction_interval: interval(flags, "etcd-compaction-interval")?,

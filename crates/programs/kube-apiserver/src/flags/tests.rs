@@ -389,6 +389,22 @@ fn rejects_invalid_flags_like_kube_apiserver() {
             &["--ephemeral", "--etcd-servers=http://127.0.0.1:2379"],
             "--ephemeral and --etcd-servers cannot be given together",
         ),
+        (&["--read-only"], "--read-only requires --etcd-servers"),
+        (&["--forward-writes-to=https://a"], "--forward-writes-to requires --read-only"),
+        (
+            &["--etcd-servers=a:1", "--read-only", "--forward-writes-to=https://a"],
+            "--forward-writes-to requires --proxy-client-cert-file",
+        ),
+        (
+            &[
+                "--etcd-servers=a:1",
+                "--read-only",
+                "--forward-writes-to=https://a",
+                "--proxy-client-cert-file=c",
+                "--proxy-client-key-file=k",
+            ],
+            "--forward-writes-to requires --forward-writes-ca-file",
+        ),
         (&["--etcd-cafile=a"], "--etcd-cafile needs --etcd-servers"),
         (&["--etcd-servers-overrides=/events#http://a:1"], "--etcd-servers-overrides needs --etcd-servers"),
         (

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use binnacle_testkit::https::Handshake;
 use binnacle_testkit::{Authority, Etcd, EtcdTls, Kubectl, Server, wait_until};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
@@ -140,4 +141,111 @@ async fn read_only_server_needs_only_read_permission() {
     // A list without a version is as new as the other server's last write.
     written.delete("one", &DeleteParams::default()).await.unwrap();
     assert_eq!(read.list(&ListParams::default()).await.unwrap().items.len(), 1);
+}
+
+const ANN_MAY_CREATE: &str = r#"{"apiVersion": "v1", "kind": "List", "items": [
+    {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "ann", "namespace": "default"},
+     "rules": [{"apiGroups": [""], "resources": ["configmaps", "pods/exec"], "verbs": ["create", "get"]}]},
+    {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+     "metadata": {"name": "ann", "namespace": "default"},
+     "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "ann"},
+     "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann"}]}]}"#;
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// Starts a server that writes and accepts the identities that a front proxy names, and a read-only one that forwards
+/// to it; the second one knows the token of the user ann.
+fn start_pair(etcd: &Etcd, authority: &Authority) -> (Server, Server) {
+    let (certificate, key) = authority.issue("front");
+    let temp = authority.ca().parent().unwrap().to_owned();
+    std::fs::write(
+        temp.join("policy.yaml"),
+        r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy",
+        "rules": [{"level": "Metadata"}]}"#,
+    )
+    .unwrap();
+    std::fs::write(temp.join("tokens"), "secret,ann,1\n").unwrap();
+    let audit = |name: &str| {
+        let (policy, log) = (temp.join("policy.yaml"), temp.join(name));
+        [format!("--audit-policy-file={}", policy.display()), format!("--audit-log-path={}", log.display())]
+    };
+    let writes = vec![
+        etcd.servers(),
+        format!("--requestheader-client-ca-file={}", authority.ca().display()),
+        "--requestheader-allowed-names=front".into(),
+        "--requestheader-username-headers=X-Remote-User".into(),
+        "--requestheader-group-headers=X-Remote-Group".into(),
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-".into(),
+    ];
+    let writer = start(&[writes, audit("writer.log").to_vec()].concat());
+    let reads = vec![
+        etcd.servers(),
+        "--read-only".into(),
+        format!("--forward-writes-to={}", writer.url()),
+        format!("--forward-writes-ca-file={}/pki/ca-bundle.crt", writer.temp().join("data")),
+        format!("--proxy-client-cert-file={}", certificate.display()),
+        format!("--proxy-client-key-file={}", key.display()),
+        format!("--token-auth-file={}", temp.join("tokens").display()),
+    ];
+    let reader = start(&[reads, audit("reader.log").to_vec()].concat());
+    (writer, reader)
+}
+
+/// Returns the audit IDs of the requests of a user, by verb and resource.
+fn audit_ids(log: &std::path::Path, user: &str) -> BTreeMap<String, String> {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let events = events.filter(|event| event["user"]["username"] == user && event["stage"] == "ResponseComplete");
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    events
+        .map(|event| {
+            let request = format!("{} {}", word(&event["verb"]), word(&event["objectRef"]["resource"]));
+            (request, word(&event["auditID"]))
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(all(has_etcd, has_kubectl)), ignore = "needs etcd and kubectl")]
+async fn read_only_server_forwards_writes_as_the_caller() {
+    let etcd = tokio::task::block_in_place(Etcd::single);
+    let authority = Authority::make();
+    let (mut writer, reader) = start_pair(&etcd, &authority);
+    let client = reader.kube().await;
+    maps(&client).create(&PostParams::default(), &config_map("one")).await.unwrap();
+    // A read after the write sees it.
+    assert_eq!(maps(&client).list(&ListParams::default()).await.unwrap().items.len(), 1);
+    assert!(maps(&writer.kube().await).get("one").await.is_ok());
+    Kubectl::new(&reader).ok_with(&["apply", "-f", "-"], ANN_MAY_CREATE);
+
+    let mut raw = reader.connect(&Handshake::new(reader.admin().authority)).await;
+    let ann = ("authorization", "Bearer secret");
+    let json = ("content-type", "application/json");
+    let body = r#"{"metadata": {"name": "of-ann"}}"#.to_owned();
+    let made = raw.send("POST", MAPS, &[ann, json], body.clone()).await.unwrap();
+    assert_eq!(made.status, 201, "{}", made.body);
+    // Headers of the caller give no rights, neither here nor there.
+    let secrets = "/api/v1/namespaces/default/secrets";
+    let masters = [ann, json, ("x-remote-user", "root"), ("x-remote-group", "system:masters")];
+    assert_eq!(raw.send("POST", secrets, &masters, body.clone()).await.unwrap().status, 403);
+    let impersonating = [ann, json, ("impersonate-user", "root")];
+    assert_eq!(raw.send("POST", MAPS, &impersonating, body.clone()).await.unwrap().status, 403);
+    let exec = raw.send("GET", "/api/v1/namespaces/default/pods/p/exec?command=ls", &[ann], String::new()).await;
+    let exec = exec.unwrap();
+    assert_eq!(exec.status, 404, "{}", exec.body);
+
+    let logs = authority.ca().parent().unwrap().to_owned();
+    let ids = wait_until("both servers audited the requests", async || {
+        let [here, there] = ["reader.log", "writer.log"].map(|name| audit_ids(&logs.join(name), "ann"));
+        (there.len() == 2).then_some((here, there))
+    })
+    .await;
+    for (request, id) in &ids.1 {
+        assert_eq!(ids.0.get(request), Some(id), "{request}: {ids:?}");
+    }
+
+    writer.terminate();
+    let refused = raw.send("POST", MAPS, &[ann, json], body).await.unwrap();
+    assert_eq!(refused.status, 503, "{}", refused.body);
+    assert!(refused.body.contains("cannot be reached"), "{}", refused.body);
+    assert_eq!(maps(&client).list(&ListParams::default()).await.unwrap().items.len(), 2);
 }

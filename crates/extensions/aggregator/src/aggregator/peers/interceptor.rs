@@ -5,17 +5,14 @@ use std::time::Instant;
 
 use binnacle_endpoints::failure_response;
 use binnacle_meta::{Status, Text};
-use binnacle_proxy::{Relay, relay};
 use binnacle_request::{BoxFuture, Interceptor, Preferences, Request, Response};
 use http::StatusCode;
-use http::header::{HeaderName, HeaderValue};
+use http::header::HeaderValue;
 
 use super::Peers;
 use crate::aggregator::proxy::{error_text, release_seat};
 use crate::fetch::PEER_PROXIED;
-use crate::identity;
-
-const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+use crate::forward::forward;
 
 impl Interceptor for Peers {
     /// Returns true for requests that a peer can serve and this server cannot. Requests that a peer has forwarded are
@@ -64,20 +61,7 @@ impl Peers {
     }
 
     async fn forward(&self, mut request: Request, address: &str) -> Result<Response, String> {
-        let connections = self.0.trust.connections(Instant::now());
-        identity::set(&mut request.headers, &request.user)
-            .map_err(|why| format!("error trying to reach service: {why}"))?;
         request.headers.insert(PEER_PROXIED, HeaderValue::from_static("true"));
-        if let Ok(id) = HeaderValue::from_str(request.record.audit_id()) {
-            request.headers.insert(AUDIT_ID, id);
-        }
-        let to = Relay {
-            address,
-            pool: &connections.pool,
-            upgrade_tls: &connections.upgrade_tls,
-            server_name: &connections.server_name,
-            rejects_redirects: false,
-        };
-        relay(request, to).await
+        forward(request, address, &self.0.trust.connections(Instant::now())).await
     }
 }
