@@ -34,4 +34,4 @@ pub use record::{Facts, FlowNames, Record, RecordSink};
 pub use shutdown::{Shutdown, ShutdownTrigger};
 pub use upgrade::{ByteStream, Upgrade};
 pub use user::User;
-pub use waiting::{RequestSeat, WaitError, served_remotely, waiting, waiting_unless_failed};
+pub use waiting::{RequestSeat, WaitError, served_remotely, waiting, waiting_for_decision, waiting_unless_failed};

@@ -67,7 +67,7 @@ const BRIEF: Duration = Duration::from_millis(20);
 /// # Errors
 /// Fails if the request cannot wait, or cannot get its seat back.
 pub async fn waiting<T>(work: impl Future<Output = T>) -> Result<T, WaitError> {
-    wait(work, |_| true).await
+    wait(work, |_| true, IfCrowded::Fail).await
 }
 
 /// Like [`waiting`], for a request that only reports a failure after it: that needs no seat.
@@ -75,7 +75,22 @@ pub async fn waiting<T>(work: impl Future<Output = T>) -> Result<T, WaitError> {
 /// # Errors
 /// Same as [`waiting`].
 pub async fn waiting_unless_failed<T, E>(work: impl Future<Output = Result<T, E>>) -> Result<Result<T, E>, WaitError> {
-    wait(work, Result::is_ok).await
+    wait(work, Result::is_ok, IfCrowded::Fail).await
+}
+
+/// Like [`waiting_unless_failed`], for a wait that is not the caller's doing, such as one for an authorization webhook:
+/// if too many requests of the caller are already waiting, the request keeps its seat.
+///
+/// # Errors
+/// Fails if the request cannot get its seat back.
+pub async fn waiting_for_decision<T, E>(work: impl Future<Output = Result<T, E>>) -> Result<Result<T, E>, WaitError> {
+    wait(work, Result::is_ok, IfCrowded::KeepSeat).await
+}
+
+/// What a request does when too many others of the caller wait without a seat.
+enum IfCrowded {
+    Fail,
+    KeepSeat,
 }
 
 /// Notes that another server serves the request from now on. A watch gives its seat back at once, as in kube-apiserver.
@@ -93,7 +108,11 @@ pub fn served_remotely(info: &RequestInfo) -> Result<(), WaitError> {
     Ok(())
 }
 
-async fn wait<T>(work: impl Future<Output = T>, goes_on: impl FnOnce(&T) -> bool) -> Result<T, WaitError> {
+async fn wait<T>(
+    work: impl Future<Output = T>,
+    goes_on: impl FnOnce(&T) -> bool,
+    if_crowded: IfCrowded,
+) -> Result<T, WaitError> {
     let mut work = pin!(work);
     let first = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
     if let Poll::Ready(done) = first {
@@ -103,7 +122,11 @@ async fn wait<T>(work: impl Future<Output = T>, goes_on: impl FnOnce(&T) -> bool
     if let Ok(done) = tokio::time::timeout(BRIEF, work.as_mut()).await {
         return Ok(done);
     }
-    let Some(paused) = seat.pause()? else { return Ok(work.await) };
+    let paused = match (seat.pause(), if_crowded) {
+        (Err(WaitError::Crowded), IfCrowded::KeepSeat) => None,
+        (paused, _) => paused?,
+    };
+    let Some(paused) = paused else { return Ok(work.await) };
     let done = work.await;
     drop(paused);
     if goes_on(&done) {
@@ -193,6 +216,18 @@ mod tests {
         let (done, calls) = waited(crowded, later(Ok::<_, ()>(1))).await;
         assert_eq!((done, calls.as_slice()), (Err(WaitError::Crowded), &all[..1]));
         assert_eq!(waiting(later(1)).await, Ok(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keeps_the_seat_in_a_crowded_wait_for_a_decision() {
+        for (is_crowded, want) in [(false, &["pause", "waited", "resume"][..]), (true, &["pause"])] {
+            let record = Record::open(Method::GET, "/".into(), None, None);
+            let seat = RecordingSeat { is_crowded, ..RecordingSeat::default() };
+            let calls = seat.calls.clone();
+            record.seat_with(Arc::new(seat));
+            let decided = working_for(&record, waiting_for_decision(later(Ok::<_, ()>(1)))).await;
+            assert_eq!((decided, calls.lock().as_slice()), (Ok(Ok(1)), want));
+        }
     }
 
     #[tokio::test]

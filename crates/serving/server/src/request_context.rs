@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use binnacle_audit::Trail;
-use binnacle_request::{Body, ConnectionInfo, Permit, Query, Record, Request, RequestInfo, Response, Upgrade, User};
+use binnacle_meta::Status;
+use binnacle_request::{
+    Body, ConnectionInfo, Permit, Query, Record, Request, RequestInfo, Response, Upgrade, User, waiting_for_decision,
+};
 use binnacle_work::WorkBudget;
 use http::request::Parts;
 
@@ -104,7 +107,8 @@ impl RequestContext<'_> {
     pub(crate) async fn authorize(&mut self, user: &User) -> Result<Permit, Rejection> {
         let (authorizer, metrics) = (self.config.authorizer.as_ref(), &self.config.metrics);
         let permit = filters::authorize::authorize(authorizer, &self.info, user, &self.parts, self.record, metrics);
-        let permit = permit.await?;
+        // A webhook may take long to decide, and must not keep the seats of the priority level meanwhile.
+        let permit = waiting_for_decision(permit).await.map_err(Status::from)??;
         self.timings.passed(Filter::Authorization);
         Ok(permit)
     }

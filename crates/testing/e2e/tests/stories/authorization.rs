@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use binnacle_testkit::https::{Answer, Client, Handshake};
 use binnacle_testkit::{Hook, Kubectl, Server, TempDir, wait_until};
@@ -364,4 +365,46 @@ async fn configures_webhook_and_abac_by_flags() {
     assert_eq!(calls.load(Ordering::Relaxed), 5);
     let refused = rig.send("alice", "GET", "/api/v1/pods", &Value::Null).await;
     assert!(refused.body.contains("at the cluster scope: No policy matched.\\nonly bob"), "{}", refused.body);
+}
+
+/// Requests that wait for a webhook's decision do not occupy the seats of their priority level.
+#[tokio::test(flavor = "multi_thread")]
+async fn hanging_webhook_does_not_delay_other_users() {
+    let files = TempDir::new();
+    let hook = Hook::start(|_: Request<Vec<u8>>| std::future::pending::<Response<Vec<u8>>>()).await;
+    std::fs::write(files.path().join("hook"), hook.kubeconfig("/", "t")).unwrap();
+    let arguments = [
+        "--authorization-mode=RBAC,Webhook".to_owned(),
+        format!("--authorization-webhook-config-file={}", files.join("hook")),
+        "--authorization-webhook-version=v1".to_owned(),
+        "--max-requests-inflight=2".to_owned(),
+        "--max-mutating-requests-inflight=1".to_owned(),
+    ];
+    let rig = Rig::start(files, &arguments);
+    let rules = json!([{"verbs": ["list"], "apiGroups": [""], "resources": ["nodes"]}]);
+    rig.make(&format!("{RBAC}/clusterroles"), json!({"metadata": {"name": "reader"}, "rules": rules})).await;
+    let group = "rbac.authorization.k8s.io";
+    let binding = json!({
+        "metadata": {"name": "reader"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "reader"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": "bob"}]});
+    rig.make(&format!("{RBAC}/clusterrolebindings"), binding).await;
+
+    let waiting = (0..20).map(|number| {
+        let path = format!("/api/v1/namespaces/n{number}/secrets");
+        let rig = &rig;
+        async move { rig.code("alice", "GET", &path).await }
+    });
+    let mut waiting = std::pin::pin!(futures::future::join_all(waiting));
+    // Far less than the webhook's time-out, after which the requests of alice end.
+    let answered = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        for _ in 0..10 {
+            assert_eq!(rig.code("bob", "GET", "/api/v1/nodes").await, 200);
+        }
+    };
+    tokio::select! {
+        codes = &mut waiting => panic!("the webhook did not hang: {codes:?}"),
+        answered = tokio::time::timeout(Duration::from_secs(20), answered) => answered.expect("bob waits for alice"),
+    }
 }
