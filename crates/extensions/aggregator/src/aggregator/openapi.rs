@@ -34,6 +34,8 @@ const V2_LIMIT: usize = 32 << 20;
 
 /// The maximum memory of a document of version 2. The one of Kubernetes itself takes 22 MiB.
 const MAX_MEMORY: usize = 48 << 20;
+/// The maximum memory of the documents of all servers.
+const MAX_TOTAL_MEMORY: usize = 192 << 20;
 /// The limits of the work to convert a document to version 3.
 const CONVERSION: WorkLimits = WorkLimits { steps: 100_000_000, memory: 64 << 20 };
 
@@ -55,6 +57,16 @@ struct Spec {
     built: Option<(String, Arc<ConvertedDocument>)>,
     v2: Option<Arc<Value>>,
     v2_etag: String,
+    /// The estimated memory of `v2`.
+    v2_memory: usize,
+}
+
+impl Spec {
+    /// Returns the memory of the whole documents.
+    fn memory(&self) -> usize {
+        let v2 = self.v2.as_ref().map_or(0, |_| self.v2_memory);
+        v2 + self.built.as_ref().map_or(0, |(_, built)| built.json().len())
+    }
 }
 
 /// All documents, in the form that requests read.
@@ -87,8 +99,14 @@ impl Specs {
         self.by_name.lock().get(name).cloned().unwrap_or_default()
     }
 
-    fn put(&self, name: &Text, spec: Spec) {
+    fn put(&self, name: &Text, mut spec: Spec) {
         let mut by_name = self.by_name.lock();
+        let others: usize = by_name.iter().filter(|(other, _)| *other != name).map(|(_, spec)| spec.memory()).sum();
+        if others + spec.memory() > MAX_TOTAL_MEMORY {
+            tracing::warn!(api_service = %name, "OpenAPI documents of aggregated API servers are too large together");
+            // Without the ETag, the document is read again: there may be room for it later.
+            spec = Spec { index: spec.index, ..Spec::default() };
+        }
         let is_same = by_name.get(name).is_some_and(|cached| {
             let same_v2 = match (&cached.v2, &spec.v2) {
                 (Some(cached), Some(new)) => Arc::ptr_eq(cached, new),
@@ -223,14 +241,16 @@ async fn read(specs: &Specs, own: &ServedResources, remote: &Remote) -> Result<S
             let prefix = format!("/apis/{}/{}/", remote.group, remote.version);
             let cached = spec.v2.take();
             let parse = move || {
-                let document = parse_v2(&response.body, &prefix);
-                if document.is_some() && cached.as_deref() == document.as_ref() {
-                    cached
-                } else {
-                    document.map(Arc::new)
-                }
+                let memory = estimated_memory(&response.body);
+                let document = parse_v2(&response.body, memory, &prefix);
+                let document = match cached.filter(|cached| document.as_ref() == Some(&**cached)) {
+                    Some(cached) => Some(cached),
+                    None => document.map(Arc::new),
+                };
+                (document, memory)
             };
-            spec.v2 = tokio::task::spawn_blocking(parse).await.map_err(|error| error.to_string())?;
+            let parsed = tokio::task::spawn_blocking(parse).await.map_err(|error| error.to_string())?;
+            (spec.v2, spec.v2_memory) = parsed;
             spec.v2_etag = etag;
         }
         Ok(response) if response.code == 304 => {}
@@ -250,8 +270,7 @@ async fn read(specs: &Specs, own: &ServedResources, remote: &Remote) -> Result<S
 }
 
 /// Parses a document of version 2, without the paths of other versions.
-fn parse_v2(body: &[u8], prefix: &str) -> Option<Value> {
-    let memory = estimated_memory(body);
+fn parse_v2(body: &[u8], memory: usize, prefix: &str) -> Option<Value> {
     if memory > MAX_MEMORY {
         tracing::warn!(memory, "OpenAPI document of aggregated API server is too large");
         return None;
@@ -327,16 +346,32 @@ mod tests {
     }
 
     #[test]
+    fn limits_the_memory_of_all_documents() {
+        let specs = Specs::default();
+        let spec = || Spec { v2: Some(Arc::new(Value::Null)), v2_memory: MAX_MEMORY, ..Spec::default() };
+        let names: Vec<Text> = (0..5).map(|n| format!("v{n}.test").into()).collect();
+        names.iter().for_each(|name| specs.put(name, spec()));
+        assert_eq!(specs.others().v2.len(), MAX_TOTAL_MEMORY / MAX_MEMORY);
+        // A document that is there already may be replaced, and one that goes makes room.
+        specs.put(&names[0], spec());
+        assert_eq!(specs.others().v2.len(), MAX_TOTAL_MEMORY / MAX_MEMORY);
+        specs.forget(&names[1]);
+        specs.put(&names[4], spec());
+        assert!(specs.cached(&names[4]).v2.is_some());
+    }
+
+    #[test]
     fn rejects_documents_by_estimated_memory() {
         let prefix = "/apis/a.b/v1/";
         let document = |item: &str, count: usize| {
             let items = vec![item; count].join(",");
             format!("{{\"paths\":{{\"/apis/a.b/v1/x\":[{items}],\"/apis/a.b/v2/x\":1}}}}").into_bytes()
         };
-        let parsed = parse_v2(&document("{\"a\":1}", 1000), prefix).expect("a document");
+        let parse = |body: Vec<u8>| parse_v2(&body, estimated_memory(&body), prefix);
+        let parsed = parse(document("{\"a\":1}", 1000)).expect("a document");
         assert_eq!(parsed["paths"].as_object().map(serde_json::Map::len), Some(1));
         for (item, count) in [("{\"a\":1}", 70_000), ("1", 800_000), ("[1]", 300_000), ("\"\"", 700_000)] {
-            assert!(parse_v2(&document(item, count), prefix).is_none(), "{item}");
+            assert!(parse(document(item, count)).is_none(), "{item}");
         }
     }
 }
