@@ -58,7 +58,7 @@ class Client:
 
 
 class Server:
-    """A running server. `setup` gets the server's directory and returns further flags."""
+    """A running server. `setup` gets the server's directory and returns further flags. Its data is in memory, unless they name a store."""
 
     def __init__(self, program, memory, setup=None):
         self.dir = tempfile.mkdtemp(prefix="attacks-")
@@ -70,8 +70,10 @@ class Server:
         flags = setup(self.dir) if setup else []
         if not any(flag.startswith("--authorization-") for flag in flags):
             flags.append("--authorization-mode=RBAC")
+        has_store = any(flag.startswith("--etcd-servers") for flag in flags)
+        flags.append("--data-dir=" + os.path.join(self.dir, "data") if has_store else "--ephemeral")
         self.process = subprocess.Popen(
-            [program, "--ephemeral", "--secure-port=0", "--token-auth-file=" + tokens, "--disable-admission-plugins=ServiceAccount", *flags],
+            [program, "--secure-port=0", "--token-auth-file=" + tokens, "--disable-admission-plugins=ServiceAccount", *flags],
             stdout=self.log, stderr=subprocess.STDOUT, preexec_fn=limit)
         until = time.monotonic() + 60
         while True:
