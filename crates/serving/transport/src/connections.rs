@@ -1,16 +1,19 @@
 //! All connections of the server: limits on their number, eviction when a limit is reached, and timeouts of idle,
 //! incomplete and unread connections.
 
+mod head_memory;
 mod state;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use head_memory::HeadMemory;
 pub(crate) use state::{ActiveRequest, Connection, PendingRequest, Protocol, Slot};
 
 use crate::throttle::Throttle;
@@ -56,6 +59,8 @@ pub(crate) struct Connections {
     /// Notified when a connection ends, and when the first one starts.
     changed: Notify,
     evictions: Throttle,
+    /// The bytes of all large incomplete heads.
+    large_heads: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
@@ -70,7 +75,14 @@ struct OpenConnections {
 impl Connections {
     pub(crate) fn new(limits: ConnectionLimits) -> Arc<Self> {
         let evictions = Throttle::every(Duration::from_secs(10));
-        Arc::new(Self { start: Instant::now(), limits, open: Mutex::default(), changed: Notify::new(), evictions })
+        Arc::new(Self {
+            start: Instant::now(),
+            limits,
+            open: Mutex::default(),
+            changed: Notify::new(),
+            evictions,
+            large_heads: Arc::default(),
+        })
     }
 
     /// Adds a connection, closing others if necessary. Returns `None` if all others have priority.
@@ -99,7 +111,8 @@ impl Connections {
         }
         let id = open.next;
         open.next += 1;
-        let connection = Arc::new(Connection::new(id, peer, self.start, now));
+        let connection =
+            Arc::new(Connection::new(id, peer, self.start, now, HeadMemory::new(self.large_heads.clone())));
         if open.all.is_empty() {
             self.changed.notify_waiters();
         }

@@ -367,7 +367,7 @@ async fn sniff(
             () => FIRST_BYTES_HTTP1,
         };
         match tokio::time::timeout(timeout, stream.read_buf(&mut bytes)).await {
-            Ok(Ok(count)) if count > 0 => state.mark_received(),
+            Ok(Ok(count)) if count > 0 => _ = state.mark_received(0),
             Err(_) if !bytes.is_empty() => return Some((FirstRequest::Other, bytes.freeze())),
             _ => return None,
         }

@@ -64,7 +64,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for ConnectionMeter<S> {
         ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
         let new = &buffer.filled()[before..];
         if !new.is_empty() {
-            this.slot.connection().mark_received();
+            if !this.slot.connection().mark_received(new.len()) {
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::OutOfMemory, "too many large request heads")));
+            }
             if let Some(frames) = &mut this.frames
                 && let Err(flood) = frames.read(new, this.slot.connection().is_authenticated())
             {

@@ -8,6 +8,7 @@ use std::time::Instant;
 use tokio::sync::{AcquireError, Notify, Semaphore, SemaphorePermit};
 
 use super::Connections;
+use super::head_memory::HeadMemory;
 
 /// The timeout for the head of a request, and for the start of the first request (Go's `ReadHeaderTimeout`).
 const HEAD_MS: u64 = 32_000;
@@ -43,6 +44,7 @@ pub(crate) struct Connection {
     received_at: Timestamp,
     /// The time since which the head of a request is incomplete (HTTP/1).
     head_since: Timestamp,
+    head_memory: HeadMemory,
     /// The time by which the response must have been sent (HTTP/1; HTTP/2 streams have their own).
     send_by: Timestamp,
     /// The time since which the socket has accepted none of the pending bytes.
@@ -80,7 +82,7 @@ pub(crate) struct PendingRequest(Arc<Connection>);
 pub(crate) struct ActiveRequest(Arc<Connection>);
 
 impl Connection {
-    pub(super) fn new(id: u64, peer: IpAddr, began: Instant, now: u64) -> Self {
+    pub(super) fn new(id: u64, peer: IpAddr, began: Instant, now: u64, head_memory: HeadMemory) -> Self {
         Self {
             id,
             peer,
@@ -95,6 +97,7 @@ impl Connection {
             active_at: Timestamp::new(now),
             received_at: Timestamp::new(now),
             head_since: Timestamp::default(),
+            head_memory,
             send_by: Timestamp::default(),
             stalled_since: Timestamp::default(),
             unflushed_since: Timestamp::default(),
@@ -166,6 +169,7 @@ impl Connection {
         self.active_requests.fetch_add(1, Ordering::Relaxed);
         self.started_requests.fetch_add(1, Ordering::Relaxed);
         self.head_since.store(0, Ordering::Relaxed);
+        self.head_memory.clear();
         self.send_by.store(0, Ordering::Relaxed);
         self.active_at.store(self.now(), Ordering::Relaxed);
         ActiveRequest(self.clone())
@@ -177,8 +181,9 @@ impl Connection {
         self.send_by.store(at, Ordering::Relaxed);
     }
 
-    /// Records that bytes were received.
-    pub(crate) fn mark_received(&self) {
+    /// Records that bytes were received. Returns false if they belong to an incomplete head, and those of all
+    /// connections take too much memory.
+    pub(crate) fn mark_received(&self, count: usize) -> bool {
         let now = self.now();
         self.received_at.store(now, Ordering::Relaxed);
         if self.protocol.load(Ordering::Relaxed) == Protocol::Http1 as u8
@@ -187,6 +192,7 @@ impl Connection {
         {
             self.head_since.store(now, Ordering::Relaxed);
         }
+        self.is_busy() || self.is_upgraded() || self.head_memory.add(count)
     }
 
     /// Returns the time since bytes were last received, in milliseconds.
@@ -338,7 +344,7 @@ mod tests {
 
     #[test]
     fn counts_pending_requests_as_several() {
-        let connection = Arc::new(Connection::new(0, [127, 0, 0, 1].into(), Instant::now(), 1));
+        let connection = Arc::new(Connection::new(0, [127, 0, 0, 1].into(), Instant::now(), 1, HeadMemory::default()));
         let mut pending_requests: Vec<_> = (0..3).map(|_| connection.add_pending_request()).collect();
         let mut several = Vec::new();
         while let Some(next) = pending_requests.pop() {
@@ -356,7 +362,8 @@ mod tests {
     #[test]
     fn timeouts_end_idle_stalled_and_overdue_connections() {
         let connection_of = |protocol| {
-            let connection = Arc::new(Connection::new(0, [127, 0, 0, 1].into(), Instant::now(), 1));
+            let connection =
+                Arc::new(Connection::new(0, [127, 0, 0, 1].into(), Instant::now(), 1, HeadMemory::default()));
             connection.set_protocol(protocol);
             connection
         };
@@ -370,7 +377,7 @@ mod tests {
         let half = connection_of(Protocol::Http1);
         drop(half.begin_request());
         assert_eq!((at(&half, 89), at(&half, 91)), (None, Some(TimeoutAction::Close)));
-        half.mark_received();
+        assert!(half.mark_received(1));
         assert_eq!((at(&half, 31), at(&half, 33)), (None, Some(TimeoutAction::Close)));
         let request = half.begin_request();
         assert_eq!(at(&half, 3600), None);
