@@ -83,3 +83,60 @@ impl fmt::Display for PatchAnnotation<'_> {
         f.write_str(&json::to_string(&note))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use binnacle_registry::{RequestNotes, Warnings};
+    use binnacle_request::Record;
+
+    use super::*;
+    use crate::testing::{creation, hooks};
+
+    /// Checks the annotations in events of a level, `key=value` in order of their keys.
+    fn check(level: AuditLevel, annotate: impl FnOnce(&Request<'_>, &Hook), want: &[&str]) {
+        let record = Record::open(Default::default(), "/".into(), None, None);
+        record.begin_audit().decide(level, false);
+        let notes = RequestNotes::new(Warnings::default(), record.clone());
+        let attributes = creation("", "Pod", "pods");
+        annotate(&Request::new(&attributes, None, &notes), &hooks(r#"[{"name": "a.b.c"}]"#)[0]);
+        let annotations = record.begin_audit().noted().annotations;
+        let got: Vec<String> = annotations.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        assert_eq!(got, want);
+    }
+
+    #[test]
+    fn prefixes_annotations_and_drops_invalid_keys() {
+        let annotations = |keys: &[&str]| -> Vec<(String, String)> {
+            keys.iter().map(|key| ((*key).to_owned(), "v".to_owned())).collect()
+        };
+        let given = annotations(&["ok", "not ok", "a/b", ""]);
+        check(AuditLevel::Metadata, |request, hook| annotate(request, hook, &given), &["a.b.c/ok=v"]);
+    }
+
+    #[test]
+    fn patches_appear_from_level_request_with_sorted_members() {
+        let patch = br#"[{"value":{"z":1,"a":2},"path":"/x","op":"add"}]"#;
+        let round = Round { second: true, index: 3 };
+        let annotate = |request: &Request<'_>, hook: &Hook| {
+            annotate_mutation(request, hook, round, true);
+            annotate_patch(request, hook, round, patch);
+        };
+        let mutation = r#"mutation.webhook.admission.k8s.io/round_1_index_3={"configuration":"c","webhook":"a.b.c","mutated":true}"#;
+        let patch = r#"patch.webhook.admission.k8s.io/round_1_index_3={"configuration":"c","webhook":"a.b.c","patch":[{"op":"add","path":"/x","value":{"z":1,"a":2}}],"patchType":"JSONPatch"}"#;
+        check(AuditLevel::Metadata, annotate, &[mutation]);
+        check(AuditLevel::Request, annotate, &[mutation, patch]);
+    }
+
+    #[test]
+    fn failures_of_validating_webhooks_have_one_round() {
+        let annotate = |request: &Request<'_>, hook: &Hook| {
+            annotate_failed_open_validation(request, hook, 2);
+            annotate_failed_open_mutation(request, hook, Round { second: false, index: 1 });
+        };
+        let want = [
+            "failed-open.mutation.webhook.admission.k8s.io/round_0_index_1=a.b.c",
+            "failed-open.validating.webhook.admission.k8s.io/round_0_index_2=a.b.c",
+        ];
+        check(AuditLevel::Metadata, annotate, &want);
+    }
+}

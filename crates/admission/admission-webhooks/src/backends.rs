@@ -99,3 +99,47 @@ impl fmt::Debug for Backends {
         f.debug_struct("Backends").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{backends, parse};
+
+    fn of(backends: &Backends, config: &str) -> Result<Arc<Backend>, String> {
+        backends.of(FieldRef::root(&parse(config)))
+    }
+
+    fn check_url(config: &str, want: &str) {
+        let url = of(&backends(), config).map(|backend| backend.client.target().url.to_string());
+        assert_eq!(url.unwrap_or_else(|why| why), want, "{config}");
+    }
+
+    #[test]
+    fn urls_of_services_have_their_name_port_and_path() {
+        check_url(r#"{"url": "https://a.b:8443/c"}"#, "https://a.b:8443/c");
+        check_url(r#"{"service": {"namespace": "n", "name": "s"}}"#, "https://s.n.svc:443/");
+        check_url(r#"{"service": {"namespace": "n", "name": "s", "path": "/p/q"}}"#, "https://s.n.svc:443/p/q");
+        check_url(
+            r#"{"service": {"namespace": "n", "name": "s", "path": "p", "port": 8443}}"#,
+            "https://s.n.svc:8443/p",
+        );
+        check_url(r#"{"service": {"namespace": "n", "name": "s"}, "url": "https://a.b"}"#, "https://s.n.svc:443/");
+        check_url("{}", "webhook configuration must have either service or URL");
+    }
+
+    #[test]
+    fn equal_configurations_share_a_backend_while_it_is_in_use() {
+        let backends = backends();
+        let [a, b] =
+            [r#"{"url": "https://a"}"#, r#"{"url": "https://b"}"#].map(|config| of(&backends, config).unwrap());
+        assert!(Arc::ptr_eq(&a, &of(&backends, r#"{"url": "https://a"}"#).unwrap()));
+        assert!(!Arc::ptr_eq(&a, &b));
+        let unused = Arc::downgrade(&a);
+        drop(a);
+        assert!(unused.upgrade().is_none());
+        assert_eq!(backends.cache.lock().len(), 2);
+        // The next new backend removes those that are no longer used.
+        let _c = of(&backends, r#"{"url": "https://c"}"#).unwrap();
+        assert_eq!(backends.cache.lock().len(), 2);
+    }
+}

@@ -75,3 +75,42 @@ impl Hook {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::hooks;
+
+    /// Checks the flags of a webhook: `ignores` failures, `dry-run` support, `reinvocable`, and the review version.
+    fn check(webhook: &str, want: &str) {
+        let hooks = hooks(&format!("[{webhook}]"));
+        let hook = &hooks[0];
+        let flags = [
+            (hook.ignores_failures, "ignores"),
+            (hook.supports_dry_run, "dry-run"),
+            (hook.is_reinvocable, "reinvocable"),
+        ];
+        let flags = flags.into_iter().filter_map(|(is_set, name)| is_set.then_some(name));
+        let got: Vec<&str> = flags.chain(hook.reviews.map(|version| version.as_str())).collect();
+        assert_eq!(got.join(" "), want, "{webhook}");
+    }
+
+    #[test]
+    fn reads_policies_and_review_versions() {
+        check("{}", "");
+        check(r#"{"failurePolicy": "Ignore"}"#, "ignores");
+        check(r#"{"failurePolicy": "Fail", "reinvocationPolicy": "Never"}"#, "");
+        check(r#"{"reinvocationPolicy": "IfNeeded"}"#, "reinvocable");
+        for (effects, want) in [("None", "dry-run"), ("NoneOnDryRun", "dry-run"), ("Some", ""), ("Unknown", "")] {
+            check(&format!(r#"{{"sideEffects": "{effects}"}}"#), want);
+        }
+        check(r#"{"admissionReviewVersions": ["v2", "v1beta1", "v1"]}"#, "v1beta1");
+        check(r#"{"admissionReviewVersions": ["v2"]}"#, "");
+    }
+
+    #[test]
+    fn webhooks_of_the_same_name_have_different_ids() {
+        let hooks = hooks(r#"[{"name": "a"}, {"name": "b"}, {"name": "a"}]"#);
+        let ids: Vec<&str> = hooks.iter().map(|hook| hook.id.as_str()).collect();
+        assert_eq!(ids, ["c/a/0", "c/b/0", "c/a/1"]);
+    }
+}

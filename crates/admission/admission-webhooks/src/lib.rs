@@ -19,6 +19,8 @@ mod refusal;
 mod response;
 mod review;
 mod table;
+#[cfg(test)]
+mod testing;
 mod type_meta;
 mod validating;
 mod webhooks;

@@ -263,3 +263,64 @@ impl Plugin for Mutating {
         Box::pin(self.admit(request, object))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use binnacle_registry::RequestNotes;
+
+    use super::*;
+    use crate::testing::{creation, parse};
+
+    /// Returns the warnings of a request.
+    fn warnings(use_request: impl FnOnce(&Request<'_>)) -> Vec<String> {
+        let (notes, attributes) = (RequestNotes::default(), creation("", "Pod", "pods"));
+        use_request(&Request::new(&attributes, None, &notes));
+        notes.warnings().take()
+    }
+
+    #[test]
+    fn drops_warnings_that_headers_cannot_have() {
+        let given = ["", "a\nb", "c\u{7f}", "é", "d"].map(str::to_owned);
+        assert_eq!(warnings(|request| warn(request, &given)), ["é", "d"]);
+    }
+
+    /// Checks whether an object has times that the old object lacks.
+    fn check_times(old: Option<&str>, object: &str, want: bool) {
+        let object_of = |entries: &str| parse(&format!(r#"{{"metadata": {{"managedFields": {entries}}}}}"#));
+        let old = old.map(object_of);
+        assert_eq!(has_new_times(&object_of(object), old.as_ref()), want, "{object}");
+    }
+
+    #[test]
+    fn managed_fields_have_new_times_if_the_request_set_some() {
+        let (one, two) = (r#"[{"time": "2026-01-01T00:00:00Z"}]"#, r#"[{"time": "2026-01-02T00:00:00Z"}]"#);
+        check_times(None, one, true);
+        check_times(None, "[{}]", false);
+        check_times(Some(one), one, false);
+        check_times(Some(one), two, true);
+        check_times(Some(one), "null", false);
+        check_times(Some("[{}]"), one, true);
+    }
+
+    #[test]
+    fn restores_managed_fields_that_became_undecodable() {
+        let object_of = |entries: &str| parse(&format!(r#"{{"metadata": {{"managedFields": {entries}}}}}"#));
+        let good = r#"[{"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {}}]"#;
+        let other = good.replace("Update", "Apply");
+        let bad = good.replace("FieldsV1\"", "FieldsV2\"");
+        for (before, after, want, count) in [
+            (good, good, good, 0),
+            (good, &other, &other, 0),
+            (good, &bad, good, 1),
+            ("null", &bad, "null", 1),
+            (good, "[1]", "[1]", 0),
+        ] {
+            let (before, mut object) = (object_of(before), object_of(after));
+            let got = warnings(|request| restore_unreadable(request, &before, &mut object));
+            assert_eq!(got.len(), count, "{got:?}");
+            let [got, want] = [&object, &object_of(want)]
+                .map(|object| metadata(object).at(ObjectMeta::MANAGED_FIELDS).list().to_vec());
+            assert_eq!(got, want, "{after}");
+        }
+    }
+}

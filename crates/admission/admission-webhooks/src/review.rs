@@ -155,3 +155,57 @@ fn write_user(user: &User, out: &mut Vec<u8>) {
     }
     out.push(b'}');
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::creation;
+
+    /// Checks the `request` of a review.
+    fn check(attributes: &Attributes, want: &str) {
+        let request = ReviewRequest {
+            version: ReviewVersion::V1Beta1,
+            uid: "i",
+            attributes,
+            kind: &GroupVersionKind::new("g", "v2", "K"),
+            resource: &GroupVersionResource::new("g", "v2", "ks"),
+            object: b"{}",
+            old_object: b"null",
+            options: b"null",
+        };
+        let head = r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","request":"#;
+        assert_eq!(String::from_utf8_lossy(&request.to_json()), format!("{head}{want}}}\n"));
+    }
+
+    #[test]
+    fn requests_omit_empty_fields() {
+        let attributes = creation("g", "K", "ks");
+        let matched =
+            r#""kind":{"group":"g","version":"v2","kind":"K"},"resource":{"group":"g","version":"v2","resource":"ks"}"#;
+        let kind = r#""requestKind":{"group":"g","version":"v1","kind":"K"}"#;
+        let resource = r#""requestResource":{"group":"g","version":"v1","resource":"ks"}"#;
+        let user = r#""userInfo":{"username":"u","groups":["g"]}"#;
+        let rest = r#""object":{},"oldObject":null,"dryRun":false,"options":null"#;
+        check(
+            &attributes,
+            &format!(
+                r#"{{"uid":"i",{matched},{kind},{resource},"name":"x","namespace":"n","operation":"CREATE",{user},{rest}}}"#
+            ),
+        );
+        let anonymous = Attributes {
+            subresource: "s".into(),
+            name: "".into(),
+            namespace: "".into(),
+            user: User::default(),
+            dry_run: true,
+            ..attributes
+        };
+        let rest = rest.replace("false", "true");
+        check(
+            &anonymous,
+            &format!(
+                r#"{{"uid":"i",{matched},"subResource":"s",{kind},{resource},"requestSubResource":"s","operation":"CREATE","userInfo":{{}},{rest}}}"#
+            ),
+        );
+    }
+}

@@ -180,3 +180,75 @@ impl WebhookList {
         candidates.filter_map(|at| Some((*at, self.hooks.get(*at)?)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{backends, creation, parse};
+
+    /// Builds a configuration from its name and those of its webhooks, which match all requests: `a: x y`.
+    fn configuration(text: &str) -> Value {
+        let (name, webhooks) = text.split_once(": ").unwrap();
+        let rules = r#"[{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}]"#;
+        let webhook =
+            |name| format!(r#"{{"name": "{name}", "rules": {rules}, "clientConfig": {{"url": "https://a"}}}}"#);
+        let webhooks: Vec<String> = webhooks.split(' ').map(webhook).collect();
+        parse(&format!(r#"{{"metadata": {{"name": "{name}"}}, "webhooks": [{}]}}"#, webhooks.join(", ")))
+    }
+
+    fn webhooks(configurations: &[&str], manifests: &[&str]) -> Webhooks {
+        let webhooks = Webhooks::new(WebhookKind::Validating, backends());
+        configurations.iter().for_each(|text| webhooks.put(&configuration(text)));
+        let manifests: Vec<Value> = manifests.iter().map(|text| configuration(text)).collect();
+        webhooks.put_manifests(&manifests);
+        webhooks.were_read();
+        webhooks
+    }
+
+    fn ids(webhooks: &Webhooks) -> String {
+        webhooks.all().iter().map(|hook| hook.id.to_string()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn manifests_come_first_and_configurations_in_order_of_their_names() {
+        let webhooks = webhooks(&["b: y", "a: x z"], &["q: m", "p: n"]);
+        assert_eq!(ids(&webhooks), "manifest/q/m/0 manifest/p/n/0 a/x/0 a/z/0 b/y/0");
+        webhooks.put(&configuration("a: w"));
+        assert_eq!(ids(&webhooks), "manifest/q/m/0 manifest/p/n/0 a/w/0 b/y/0");
+        webhooks.retain(|name| name == "b");
+        webhooks.put_manifests(&[]);
+        assert_eq!(ids(&webhooks), "b/y/0");
+        webhooks.remove("b");
+        assert_eq!(ids(&webhooks), "");
+    }
+
+    #[test]
+    fn only_manifests_apply_to_webhook_configurations_and_heartbeats() {
+        let pod = creation("", "Pod", "pods");
+        let kind = "ValidatingWebhookConfiguration";
+        let exempt = creation("admissionregistration.k8s.io", kind, "validatingwebhookconfigurations");
+        let lease = creation("coordination.k8s.io", "Lease", "leases");
+        let heartbeat = Attributes { by_server: true, namespace: "kube-system".into(), ..lease.clone() };
+        for (configurations, manifests, attributes, want) in [
+            (&["a: x"][..], &["m: n"][..], &pod, &[0, 1][..]),
+            (&["a: x"], &["m: n"], &lease, &[0, 1]),
+            (&["a: x"], &["m: n"], &exempt, &[0]),
+            (&["a: x"], &["m: n"], &heartbeat, &[0]),
+            (&["a: x"], &[], &heartbeat, &[]),
+        ] {
+            let webhooks = webhooks(configurations, manifests);
+            let list = webhooks.list.load();
+            let found: Vec<usize> = list.candidates(attributes).map(|(at, _)| at).collect();
+            assert_eq!((found.as_slice(), webhooks.may_match(attributes)), (want, !want.is_empty()), "{attributes:?}");
+        }
+    }
+
+    #[test]
+    fn requests_may_match_until_configurations_are_read() {
+        let webhooks = Webhooks::new(WebhookKind::Mutating, backends());
+        let pod = creation("", "Pod", "pods");
+        assert!(webhooks.may_match(&pod) && !webhooks.are_read());
+        webhooks.were_read();
+        assert!(!webhooks.may_match(&pod) && webhooks.are_read());
+    }
+}

@@ -1,17 +1,23 @@
 //! The admission configuration (`--admission-control-config-file`): plugin configurations, inline or in other files.
 
+pub(crate) mod formats;
+
 use std::path::{Path, PathBuf};
 
-use binnacle_config::{Format, list, text};
+use binnacle_config::Format;
 use binnacle_features::Features;
-use binnacle_fields::FieldRef;
-use binnacle_fields::core::v1::Toleration;
-use binnacle_fields::types::List;
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, aggregate, io_error, read_error};
-use binnacle_schema::{Field, Limits, Object, Ty, Value, json, yaml};
-use binnacle_validation::metadata::shown;
+use binnacle_fields::meta::v1::PartialObjectMetadata as AnyKind;
+use binnacle_fields::types::{Int, Str};
+use binnacle_fields::{Field, FieldRef};
+use binnacle_meta::{FieldErrors, FieldPath, aggregate, io_error, read_error};
+use binnacle_schema::{Limits, Object, Value, json, yaml};
 use binnacle_webhook::Users;
 
+use self::formats::{
+    Configuration, EVENTS, EventLimitConfiguration, FILE, Limit, MUTATING_POLICIES, NodeSelectorConfiguration,
+    OLD_FILE, OLD_QUOTA, PluginConfiguration, PolicyConfiguration, QUOTA, SECURITY, TOLERATIONS,
+    TolerationConfiguration, VALIDATING_POLICIES, WEBHOOKS, WebhookConfiguration,
+};
 use crate::plugins::{
     ClusterTolerations, EventLimit, EventLimitKind, ImagePolicySettings, LimitedResource, NodeSelectors, PluginOptions,
     PodSecuritySettings,
@@ -34,107 +40,6 @@ pub enum AdmissionConfigError {
     #[error("failed to initialize admission plugin {}: {plugin} invalid: {why}", binnacle_meta::go_quote(plugin))]
     Invalid { plugin: &'static str, why: String },
 }
-
-const FILE: Format = Format {
-    group: "apiserver.config.k8s.io",
-    versions: &["v1"],
-    kind: "AdmissionConfiguration",
-    scheme: "pkg/server/options/admission.go:51",
-    fields: |types| {
-        let plugin = vec![text("name"), text("path"), Field::new("configuration", Ty::RawExtension)];
-        vec![list("plugins", types.object("AdmissionPluginConfiguration", plugin))]
-    },
-};
-
-/// The legacy format of the file, in another group.
-const OLD_FILE: Format = Format { group: "apiserver.k8s.io", versions: &["v1alpha1"], ..FILE };
-
-const EVENTS: Format = Format {
-    group: "eventratelimit.admission.k8s.io",
-    versions: &["v1alpha1"],
-    kind: "Configuration",
-    scheme: "pkg/admission/eventratelimit/config.go:31",
-    fields: |types| {
-        let numbers = ["qps", "burst", "cacheSize"].map(|name| Field::new(name, Ty::Int32));
-        let limit = [text("type")].into_iter().chain(numbers).collect();
-        vec![list("limits", types.object("Limit", limit))]
-    },
-};
-
-const TOLERATIONS: Format = Format {
-    group: "podtolerationrestriction.admission.k8s.io",
-    versions: &["v1alpha1"],
-    kind: "Configuration",
-    scheme: "pkg/admission/podtolerationrestriction/config.go:32",
-    fields: |types| {
-        let toleration = || {
-            let texts = ["key", "operator", "value", "effect"].map(text);
-            let seconds = Field::new("tolerationSeconds", Ty::Int64);
-            types.object("Toleration", texts.into_iter().chain([seconds]).collect())
-        };
-        vec![list("default", toleration()), list("whitelist", toleration())]
-    },
-};
-
-const SECURITY: Format = Format {
-    group: "pod-security.admission.config.k8s.io",
-    versions: &["v1", "v1beta1", "v1alpha1"],
-    kind: "PodSecurityConfiguration",
-    scheme: "k8s.io/pod-security-admission/admission/api/scheme/scheme.go:31",
-    fields: |types| {
-        let modes = ["enforce", "enforce-version", "audit", "audit-version", "warn", "warn-version"].map(text);
-        let exempt = ["usernames", "namespaces", "runtimeClasses"].map(|name| list(name, Ty::String));
-        vec![
-            Field::new("defaults", types.object("PodSecurityDefaults", modes.into())),
-            Field::new("exemptions", types.object("PodSecurityExemptions", exempt.into())),
-        ]
-    },
-};
-
-const QUOTA: Format = Format {
-    group: "apiserver.config.k8s.io",
-    versions: &["v1"],
-    kind: "ResourceQuotaConfiguration",
-    scheme: "pkg/admission/plugin/resourcequota/config.go:31",
-    fields: |types| {
-        let scope = vec![text("scopeName"), text("operator"), list("values", Ty::String)];
-        let scopes = list("matchScopes", types.object("ScopedResourceSelectorRequirement", scope));
-        let limited = vec![text("apiGroup"), text("resource"), list("matchContains", Ty::String), scopes];
-        vec![list("limitedResources", types.object("LimitedResource", limited))]
-    },
-};
-
-/// The legacy format, in another group and with another kind.
-const OLD_QUOTA: Format = Format {
-    group: "resourcequota.admission.k8s.io",
-    versions: &["v1beta1", "v1alpha1"],
-    kind: "Configuration",
-    ..QUOTA
-};
-
-/// The configuration of both webhook plugins.
-const WEBHOOKS: Format = Format {
-    group: "apiserver.config.k8s.io",
-    versions: &["v1"],
-    kind: "WebhookAdmissionConfiguration",
-    scheme: "pkg/admission/plugin/webhook/config/kubeconfig.go:34",
-    fields: |_| vec![text("kubeConfigFile"), text(MANIFESTS)],
-};
-
-/// The configuration of the ValidatingAdmissionPolicy plugin.
-const VALIDATING_POLICIES: Format = Format {
-    kind: "ValidatingAdmissionPolicyConfiguration",
-    scheme: "pkg/admission/plugin/policy/config/config.go:32",
-    fields: |_| vec![text(MANIFESTS)],
-    ..WEBHOOKS
-};
-
-/// The configuration of the MutatingAdmissionPolicy plugin.
-const MUTATING_POLICIES: Format = Format { kind: "MutatingAdmissionPolicyConfiguration", ..VALIDATING_POLICIES };
-
-const MANIFESTS: &str = "staticManifestsDir";
-
-const SELECTORS: &str = "podNodeSelectorPluginConfig";
 
 /// Loads the configurations of the enabled plugins into `options`. Fails if a plugin that requires a configuration has
 /// none, even without a file.
@@ -208,21 +113,23 @@ impl AdmissionConfiguration {
             .map_err(|error| AdmissionConfigError::File { path: shown.clone(), why: read_error(&shown, &error) })?;
         let malformed = |why: String| AdmissionConfigError::Malformed(why);
         let (tree, _) = yaml::parse(&text, &Limits::default()).map_err(|error| malformed(error.to_string()))?;
-        let unnamed = tree.str_at(&["kind"]).is_empty() || tree.str_at(&["apiVersion"]).is_empty();
-        if unnamed && tree.get(SELECTORS).is_some() {
+        let typed = FieldRef::<AnyKind>::root(&tree);
+        let unnamed = typed.at(AnyKind::KIND).is_empty() || typed.at(AnyKind::API_VERSION).is_empty();
+        if unnamed && tree.get(NodeSelectorConfiguration::SELECTORS.name()).is_some() {
             // The legacy format of PodNodeSelector: the whole file is the plugin's configuration.
             return Ok(Self { plugins: vec![("PodNodeSelector".to_owned(), None, Some(text))] });
         }
         let file = format_of(FILE, OLD_FILE, &tree).read(&text).map_err(|error| malformed(error.to_string()))?;
         let base = path.parent().unwrap_or(Path::new(""));
-        let plugins = file.list_at(&["plugins"]).iter().map(|plugin| {
-            let own = plugin.get("configuration").filter(|own| !own.is_null()).map(|own| {
+        let plugins = FieldRef::<Configuration>::root(&file).at(Configuration::PLUGINS).values().map(|plugin| {
+            let own = plugin.at(PluginConfiguration::CONFIGURATION).get().map(|own| {
                 let mut text = Vec::new();
                 json::write(own, &mut text);
                 text
             });
-            let path = Some(plugin.str_at(&["path"])).filter(|path| !path.is_empty()).map(|path| base.join(path));
-            (plugin.str_at(&["name"]).to_owned(), path, own)
+            let path = plugin.at(PluginConfiguration::PATH).str();
+            let path = (!path.is_empty()).then(|| base.join(path));
+            (plugin.at(PluginConfiguration::NAME).str().to_owned(), path, own)
         });
         Ok(Self { plugins: plugins.collect() })
     }
@@ -242,26 +149,28 @@ impl AdmissionConfiguration {
 /// Reads the selectors of PodNodeSelector. As in kube-apiserver, invalid fields count as absent.
 fn node_selectors(text: &[u8]) -> NodeSelectors {
     let tree = yaml::parse(text, &Limits::default()).map(|(tree, _)| tree).unwrap_or_default();
-    let members = tree.object_at(&[SELECTORS]).into_iter().flat_map(Object::iter);
+    let selectors =
+        FieldRef::<NodeSelectorConfiguration>::root(&tree).at(NodeSelectorConfiguration::SELECTORS).object();
+    let members = selectors.into_iter().flat_map(Object::iter);
     members.filter_map(|(name, value)| Some((name.to_string(), value.as_str()?.to_owned()))).collect()
 }
 
 /// Returns `old` if the file has its group, or else `new`.
 fn format_of(new: Format, old: Format, file: &Value) -> Format {
-    let group = file.str_at(&["apiVersion"]).split('/').next();
+    let group = FieldRef::<AnyKind>::root(file).at(AnyKind::API_VERSION).str().split('/').next();
     if group == Some(old.group) { old } else { new }
 }
 
 /// Reads the credentials for webhooks, and the directory of static manifests.
 fn webhooks(text: &[u8], features: &Features) -> Result<(Users, Option<PathBuf>), String> {
     let file = WEBHOOKS.read(text).map_err(|error| error.to_string())?;
-    let kubeconfig = file.str_at(&["kubeConfigFile"]);
-    if !kubeconfig.is_empty() && !Path::new(kubeconfig).is_absolute() {
-        let path = FieldPath::new("kubeConfigFile");
-        return Err(FieldError::invalid(&path, kubeconfig, "must be an absolute file path").to_string());
+    let file = FieldRef::<WebhookConfiguration>::root(&file);
+    let kubeconfig = file.at(WebhookConfiguration::KUBE_CONFIG_FILE);
+    if !kubeconfig.is_empty() && !Path::new(kubeconfig.str()).is_absolute() {
+        return Err(kubeconfig.invalid("must be an absolute file path").to_string());
     }
-    let manifests = manifests(&file, features)?;
-    let users = match kubeconfig {
+    let manifests = manifests(file.at(WebhookConfiguration::STATIC_MANIFESTS_DIR), features)?;
+    let users = match kubeconfig.str() {
         "" => Users::default(),
         path => Users::load(Path::new(path)).map_err(|error| error.to_string())?,
     };
@@ -274,28 +183,28 @@ fn policies(text: &[u8], own: &Format, other: &Format, features: &Features) -> R
     if read.is_err() && other.read(text).is_ok() {
         return Err(format!("unexpected type: *policyconfig.{}", other.kind));
     }
-    manifests(&read.map_err(|error| error.to_string())?, features)
+    let file = read.map_err(|error| error.to_string())?;
+    manifests(FieldRef::<PolicyConfiguration>::root(&file).at(PolicyConfiguration::STATIC_MANIFESTS_DIR), features)
 }
 
-/// Returns the directory of static manifests in a plugin's configuration.
-fn manifests(file: &Value, features: &Features) -> Result<Option<PathBuf>, String> {
-    let (directory, field) = (file.str_at(&[MANIFESTS]), FieldPath::new(MANIFESTS));
+/// Returns the directory of static manifests, unless the configuration has none.
+fn manifests(directory: FieldRef<Str>, features: &Features) -> Result<Option<PathBuf>, String> {
     if directory.is_empty() {
         return Ok(None);
     }
     if !features.enabled("ManifestBasedAdmissionControlConfig") {
         let why = "staticManifestsDir requires the ManifestBasedAdmissionControlConfig feature gate to be enabled";
-        return Err(FieldError::forbidden(&field, why).to_string());
+        return Err(directory.forbidden(why).to_string());
     }
-    let path = PathBuf::from(directory);
-    let unread = |error| format!("unable to read: stat {directory}: {}", io_error(&error));
+    let path = PathBuf::from(directory.str());
+    let unread = |error| format!("unable to read: stat {}: {}", path.display(), io_error(&error));
     let problem = match path.is_absolute().then(|| std::fs::metadata(&path)) {
         None => "must be an absolute file path".to_owned(),
         Some(Err(error)) => unread(error),
         Some(Ok(found)) if !found.is_dir() => "must be a directory".to_owned(),
         Some(Ok(_)) => return Ok(Some(path)),
     };
-    Err(FieldError::invalid(&field, directory, problem).to_string())
+    Err(directory.invalid(problem).to_string())
 }
 
 fn limited_resources(text: &[u8]) -> Result<Vec<LimitedResource>, String> {
@@ -306,19 +215,19 @@ fn limited_resources(text: &[u8]) -> Result<Vec<LimitedResource>, String> {
 
 fn tolerations(text: &[u8]) -> Result<ClusterTolerations, String> {
     let file = TOLERATIONS.read_leniently(text).map_err(|error| error.to_string())?;
-    let list = |name: &str| file.list_at(&[name]).to_vec();
-    let mut errors = FieldErrors::new();
+    // As in kube-apiserver, paths begin with the name of the plugin.
     let path = FieldPath::new("podtolerationrestriction");
-    for name in ["default", "whitelist"] {
-        let (list, path) = (Value::List(list(name)), path.child(name));
-        let list = FieldRef::<List<Toleration>>::located(&list, &path);
+    let file = FieldRef::<TolerationConfiguration>::located(&file, &path);
+    let (default, whitelist) = (file.at(TolerationConfiguration::DEFAULT), file.at(TolerationConfiguration::WHITELIST));
+    let mut errors = FieldErrors::new();
+    for list in [default, whitelist] {
         binnacle_validation::tolerations::validate(list.items(), false, &mut errors);
     }
     if !errors.is_empty() {
         let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
         return Err(format!("invalid config: [{}]", errors.join(" ")));
     }
-    Ok(ClusterTolerations { default: list("default"), whitelist: list("whitelist") })
+    Ok(ClusterTolerations { default: default.list().to_vec(), whitelist: whitelist.list().to_vec() })
 }
 
 fn event_limits(text: Option<&[u8]>) -> Result<Vec<EventLimit>, String> {
@@ -327,40 +236,34 @@ fn event_limits(text: Option<&[u8]>) -> Result<Vec<EventLimit>, String> {
         None => Value::Null,
     };
     let mut errors = FieldErrors::new();
-    let path = FieldPath::new("limits");
-    let limits = file.list_at(&["limits"]);
+    let file = FieldRef::<EventLimitConfiguration>::root(&file);
+    let limits = file.at(EventLimitConfiguration::LIMITS);
     if limits.is_empty() {
-        errors.push(FieldError::invalid(&path, shown(file.get("limits")), "must not be empty"));
+        errors.push(limits.invalid("must not be empty"));
     }
-    let limits = limits.iter().enumerate().filter_map(|(i, limit)| event_limit(limit, &path.index(i), &mut errors));
-    let limits = limits.collect();
+    let limits = limits.items().filter_map(|limit| event_limit(limit, &mut errors)).collect();
     if errors.is_empty() { Ok(limits) } else { Err(aggregated(&errors)) }
 }
 
-fn event_limit(limit: &Value, at: &FieldPath, errors: &mut FieldErrors) -> Option<EventLimit> {
-    let kind = limit.str_at(&["type"]);
-    let known = EventLimitKind::ALL.into_iter().find(|known| known.as_str() == kind);
+fn event_limit(limit: FieldRef<Limit>, errors: &mut FieldErrors) -> Option<EventLimit> {
+    let kind = limit.at(Limit::TYPE);
+    let known = EventLimitKind::ALL.into_iter().find(|known| known.as_str() == kind.str());
     if known.is_none() {
-        errors.push(FieldError::not_supported(
-            &at.child("type"),
-            kind,
-            &EventLimitKind::ALL.map(EventLimitKind::as_str),
-        ));
+        errors.push(kind.not_supported(&EventLimitKind::ALL.map(EventLimitKind::as_str)));
     }
-    let number = |name: &str| limit.int_at(&[name]).unwrap_or(0);
-    let mut positive = |name: &str| {
-        let found = number(name);
-        if found <= 0 {
-            errors.push(FieldError::invalid(&at.child(name), found, "must be positive"));
+    let mut positive = |field: Field<Limit, Int>| {
+        let number = limit.at(field);
+        if number.int_or_zero() <= 0 {
+            errors.push(number.invalid("must be positive"));
         }
-        u32::try_from(found).unwrap_or(0)
+        u32::try_from(number.int_or_zero()).unwrap_or(0)
     };
-    let (burst, qps) = (positive("burst"), positive("qps"));
-    let cache_size = number("cacheSize");
-    if cache_size < 0 && known != Some(EventLimitKind::Server) {
-        errors.push(FieldError::invalid(&at.child("cacheSize"), cache_size, "must not be negative"));
+    let (burst, qps) = (positive(Limit::BURST), positive(Limit::QPS));
+    let cache_size = limit.at(Limit::CACHE_SIZE);
+    if cache_size.int_or_zero() < 0 && known != Some(EventLimitKind::Server) {
+        errors.push(cache_size.invalid("must not be negative"));
     }
-    Some(EventLimit { kind: known?, qps, burst, cache_size: usize::try_from(cache_size).unwrap_or(0) })
+    Some(EventLimit { kind: known?, qps, burst, cache_size: usize::try_from(cache_size.int_or_zero()).unwrap_or(0) })
 }
 
 fn aggregated(errors: &FieldErrors) -> String {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use binnacle_authz::{Attributes as Access, Authorizer, AuthzError};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::metadata;
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status, Text};
 use binnacle_registry::admission::{Admission, Attributes, Operation, OperationOptions};
 use binnacle_registry::{RequestNotes, WriteObject};
@@ -28,13 +30,13 @@ impl FixedLookup {
 
     fn find(&self, kind: LookupKind, namespace: &str, name: &str) -> Option<Value> {
         let mut found = self.all(kind, namespace);
-        found.find(|object| object.str_at(&["metadata", "name"]) == name)
+        found.find(|object| metadata(object).at(ObjectMeta::NAME).str() == name)
     }
 
     fn all(&self, kind: LookupKind, namespace: &str) -> impl Iterator<Item = Value> + use<'_> {
         let namespace = namespace.to_owned();
         let of = move |entry: &&(LookupKind, Value)| {
-            entry.0 == kind && entry.1.str_at(&["metadata", "namespace"]) == namespace
+            entry.0 == kind && metadata(&entry.1).at(ObjectMeta::NAMESPACE).str() == namespace
         };
         self.objects.iter().filter(of).map(|(_, object)| object.clone())
     }
@@ -65,8 +67,8 @@ impl Lookup for FixedLookup {
         _: Freshness,
     ) -> BoxFuture<'a, Result<Option<Labels>, Status>> {
         let labels = self.find(kind, namespace, name).map(|object| {
-            let labels = object.object_at(&["metadata", "labels"]).cloned().unwrap_or_default();
-            labels.iter().map(|(key, value)| (key.clone(), Text::from(value.as_str().unwrap_or_default()))).collect()
+            let labels = metadata(&object).at(ObjectMeta::LABELS).detached();
+            labels.entries().map(|(key, value)| (key.into(), Text::from(value.str()))).collect()
         });
         Box::pin(async move { Ok(labels) })
     }

@@ -2,6 +2,7 @@
 //! present, and nil as `null`. Types without an internal form, such as selectors, are shown as in the API.
 
 use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::PodSpec;
 use binnacle_meta::{ErrorValue, Text};
 use binnacle_schema::{Field, Message, Object, Presence, Ty, Value, canonical, json};
 
@@ -68,7 +69,7 @@ fn internal_struct(object: &Object, message: &Message) -> Object {
 
 /// Returns true for fields of a pod's spec that the internal type has in the security context, or not at all.
 fn is_moved(short: &str, field: &str) -> bool {
-    short == "PodSpec" && (field == "serviceAccount" || HOST_FIELDS.contains(&field))
+    short == "PodSpec" && (field == PodSpec::SERVICE_ACCOUNT.name() || HOST_FIELDS.contains(&field))
 }
 
 fn move_host_fields(spec: &Object, message: &Message, shown: &mut Object) {
@@ -83,7 +84,13 @@ fn move_host_fields(spec: &Object, message: &Message, shown: &mut Object) {
     *context = merged.into();
 }
 
-const HOST_FIELDS: [&str; 5] = ["hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers"];
+const HOST_FIELDS: [&str; 5] = [
+    PodSpec::HOST_NETWORK.name(),
+    PodSpec::HOST_PID.name(),
+    PodSpec::HOST_IPC.name(),
+    PodSpec::SHARE_PROCESS_NAMESPACE.name(),
+    PodSpec::HOST_USERS.name(),
+];
 
 #[rustfmt::skip]
 /// The fields of internal structs whose order is different in the API.

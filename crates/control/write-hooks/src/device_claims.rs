@@ -13,7 +13,7 @@ use binnacle_fields::resource::v1::{
     ResourceClaimStatus as ClaimStatus, ResourceClaimTemplate, ResourceClaimTemplateSpec,
 };
 use binnacle_fields::types::List;
-use binnacle_fields::{FieldRef, metadata};
+use binnacle_fields::{FieldRef, metadata, route};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_registry::hooks::{Hooks, Review};
 use binnacle_registry::{Catalog, Context};
@@ -75,14 +75,18 @@ impl Hooks for DeviceClaimHooks {
 
 impl DeviceClaimHooks {
     async fn admin_request(&self, review: &Review<'_>) -> FieldErrors {
-        let spec = (self.spec)(review.object);
+        // As in kube-apiserver, the path is that of claims, for templates as well, and leaves `exactly` out.
+        let path = route![ResourceClaim::SPEC].path();
+        let spec = FieldRef::<ResourceClaimSpec>::located((self.spec)(review.object).value(), &path);
         let requests_admin_access = |request: FieldRef<DeviceRequest>| {
             request.at(DeviceRequest::EXACTLY).at(ExactDeviceRequest::ADMIN_ACCESS).bool()
         };
-        let mut requests = spec.at(ResourceClaimSpec::DEVICES).at(DeviceClaim::REQUESTS).values();
-        let Some(index) = requests.position(requests_admin_access) else { return FieldErrors::new() };
-        // As in kube-apiserver, the path is that of claims, for templates as well.
-        let path = FieldPath::new("spec").child("devices").child("requests").index(index).child("adminAccess");
+        let devices = spec.at(ResourceClaimSpec::DEVICES);
+        let requests = devices.at(DeviceClaim::REQUESTS);
+        let Some(request) = requests.items().find(|request| requests_admin_access(*request)) else {
+            return FieldErrors::new();
+        };
+        let path = request.cast::<ExactDeviceRequest>().at(ExactDeviceRequest::ADMIN_ACCESS).path();
         self.admin_namespace(review.context, &path).await
     }
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use binnacle_admission_policies::PolicyResource;
 use binnacle_authz::{Attributes, Authorizer};
-use binnacle_fields::FieldRef;
 use binnacle_fields::admissionregistration::v1::{
     ParamKind, ParamRef, ValidatingAdmissionPolicy as Policy, ValidatingAdmissionPolicyBinding as Binding,
     ValidatingAdmissionPolicyBindingSpec as BindingSpec, ValidatingAdmissionPolicySpec as PolicySpec,
 };
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupVersion};
+use binnacle_fields::{FieldRef, route};
+use binnacle_meta::{FieldError, FieldErrors, GroupVersion};
 use binnacle_registry::hooks::{Hooks, Review};
 use binnacle_registry::{Catalog, Context, Match};
 use binnacle_request::{BoxFuture, User};
@@ -54,15 +54,16 @@ impl Hooks for PolicyParams {
             }
             let outcome = match self.resource {
                 PolicyResource::ValidatingPolicies | PolicyResource::MutatingPolicies => {
-                    self.policy(&review).await.map_err(|why| (PolicySpec::PARAM_KIND.name(), why))
+                    self.policy(&review).await.map_err(|why| (route![Policy::SPEC, PolicySpec::PARAM_KIND].path(), why))
                 }
-                PolicyResource::ValidatingBindings | PolicyResource::MutatingBindings => {
-                    self.binding(&review).await.map_err(|why| (BindingSpec::PARAM_REF.name(), why))
-                }
+                PolicyResource::ValidatingBindings | PolicyResource::MutatingBindings => self
+                    .binding(&review)
+                    .await
+                    .map_err(|why| (route![Binding::SPEC, BindingSpec::PARAM_REF].path(), why)),
             };
             match outcome {
                 Ok(()) => found,
-                Err((member, why)) => FieldError::forbidden(&FieldPath::new("spec").child(member), why).into(),
+                Err((path, why)) => FieldError::forbidden(&path, why).into(),
             }
         })
     }

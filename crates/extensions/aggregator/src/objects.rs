@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use binnacle_fields::meta::v1::{
+    ListMeta, ObjectMeta, PartialObjectMetadata as AnyKind, PartialObjectMetadataList as ObjectList, Status, WatchEvent,
+};
+use binnacle_fields::{FieldMut, FieldRef, metadata};
 use binnacle_meta::{GroupVersionKind, Text};
 use binnacle_request::{BoxFuture, User};
 use binnacle_schema::{Limits, Value, json};
@@ -112,15 +116,16 @@ impl RemoteObjects {
 
     /// Applies a watch event; returns the resource version reached.
     fn apply(&self, event: &Value) -> Result<Text, WatchEnd> {
-        let object = event.get("object").unwrap_or(&Value::Null);
-        let version = Text::from(object.str_at(&["metadata", "resourceVersion"]));
-        match event.str_at(&["type"]) {
+        let event = FieldRef::<WatchEvent>::root(event);
+        let object = event.at(WatchEvent::OBJECT).value();
+        let version = Text::from(metadata(object).at(ObjectMeta::RESOURCE_VERSION).str());
+        match event.at(WatchEvent::TYPE).str() {
             "ADDED" | "MODIFIED" => drop(self.objects.write().insert(key(object), Arc::new(object.clone()))),
             "DELETED" => drop(self.objects.write().remove(&key(object))),
             "BOOKMARK" => {}
             "ERROR" => {
                 // The watch expired or was refused otherwise, so the objects are listed again.
-                return Err(WatchEnd::Refused(object.str_at(&["message"]).to_owned()));
+                return Err(WatchEnd::Refused(FieldRef::root(object).at(Status::MESSAGE).str().to_owned()));
             }
             other => return Err(WatchEnd::Refused(format!("unable to understand watch event {other:?}"))),
         }
@@ -192,21 +197,23 @@ impl Reflector {
         loop {
             let page = self.get(&format!("{}?limit={PAGE}{next}", self.path)).await?;
             let list = parse(&page.body)?;
-            let (api_version, kind) = (list.str_at(&["apiVersion"]).to_owned(), list.str_at(&["kind"]).to_owned());
+            let list = FieldRef::<ObjectList>::root(&list);
+            let (api_version, kind) = (list.at(ObjectList::API_VERSION).str(), list.at(ObjectList::KIND).str());
             let kind = kind.strip_suffix("List").unwrap_or_default();
-            for item in list.list_at(&["items"]) {
-                let mut item = item.clone();
+            for item in list.at(ObjectList::ITEMS).values() {
+                let mut object = item.value().clone();
                 // Servers with typed lists omit the type of items.
-                if item.str_at(&["kind"]).is_empty() {
-                    let members = item.make_object();
-                    members.insert("kind", kind);
-                    members.insert("apiVersion", api_version.clone());
+                if item.at(AnyKind::KIND).is_empty() {
+                    let mut object = FieldMut::<AnyKind>::root(&mut object);
+                    object.set(AnyKind::KIND, kind);
+                    object.set(AnyKind::API_VERSION, api_version);
                 }
-                found.insert(key(&item), Arc::new(item));
+                found.insert(key(&object), Arc::new(object));
             }
-            let token = list.str_at(&["metadata", "continue"]);
+            let metadata = list.at(ObjectList::METADATA);
+            let token = metadata.at(ListMeta::CONTINUE).str();
             if token.is_empty() {
-                let version = list.str_at(&["metadata", "resourceVersion"]).into();
+                let version = metadata.at(ListMeta::RESOURCE_VERSION).str().into();
                 let Some(objects) = objects.upgrade() else { return Ok(version) };
                 objects.replace(found);
                 return Ok(version);
@@ -304,8 +311,8 @@ fn parse(text: &[u8]) -> Result<Value, String> {
 }
 
 fn key(object: &Value) -> Key {
-    let part = |member| object.str_at(&["metadata", member]).into();
-    (part("namespace"), part("name"))
+    let part = |field| metadata(object).at(field).str().into();
+    (part(ObjectMeta::NAMESPACE), part(ObjectMeta::NAME))
 }
 
 /// Assembles lines from the chunks of a stream.

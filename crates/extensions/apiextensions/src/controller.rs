@@ -15,6 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_controllers::{ChangeWatcher, Changes, Controller, Objects, Queues, RETRY_FIRST, RETRY_LAST};
+use binnacle_fields::apiextensions::v1::CustomResourceDefinition as Crd;
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::metadata;
 use binnacle_meta::{Status, StatusReason, Text};
 use binnacle_metrics::WorkQueue;
 use binnacle_registry::{Catalog, StoredObject};
@@ -329,15 +332,15 @@ impl Reconciler<'_> {
                 conditions::put_structure(object, rules.structure);
             }
         };
-        let status = object.get("status").cloned();
+        let status = object.get(Crd::STATUS.name()).cloned();
         put_status(&mut object);
         // True for nearly all definitions when the server starts.
-        let is_current = object.get("status") == status.as_ref();
+        let is_current = object.get(Crd::STATUS.name()) == status.as_ref();
         let cached = (is_full_check && !is_current).then(|| {
             let members = object.make_object();
             match status {
-                Some(status) => drop(members.insert("status", status)),
-                None => drop(members.remove("status")),
+                Some(status) => drop(members.insert(Crd::STATUS.name(), status)),
+                None => drop(members.remove(Crd::STATUS.name())),
             }
             StoredObject::new(object, entry.revision())
         });
@@ -360,8 +363,8 @@ impl Reconciler<'_> {
         self.cache(&definition, has_names, generation, None);
         let mut validated_version = Text::default();
         let change = |object: &mut Value| {
-            validated_version = Text::from(object.str_at(&["metadata", "resourceVersion"]));
-            if object.str_at(&["metadata", "uid"]) == definition.uid {
+            validated_version = Text::from(metadata(object).at(ObjectMeta::RESOURCE_VERSION).str());
+            if metadata(object).at(ObjectMeta::UID).str() == definition.uid {
                 put_status(object);
             }
         };

@@ -12,7 +12,7 @@ use binnacle_fields::apiextensions::v1::{
 };
 use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::types::List;
-use binnacle_fields::{FieldMut, FieldRef, metadata};
+use binnacle_fields::{FieldMut, FieldRef, Route, metadata, route};
 use binnacle_meta::{Text, compare_kube_versions};
 use binnacle_schema::Value;
 use binnacle_structural::check;
@@ -84,31 +84,34 @@ pub struct Scale {
 }
 
 impl Definition {
-    /// The paths of an object that [`Definition::part`] needs: all except the schemas, of which only their presence
+    /// The fields of an object that [`Definition::part`] needs: all except the schemas, of which only their presence
     /// matters.
-    pub const PARTS: &[&[&str]] = &[
-        &["metadata", "name"],
-        &["metadata", "uid"],
-        &["metadata", "generation"],
-        &["metadata", "deletionTimestamp"],
-        &["metadata", "annotations"],
-        &["metadata", "finalizers"],
-        &["spec", "group"],
-        &["spec", "names"],
-        &["spec", "scope"],
-        &["spec", "conversion"],
-        &["spec", "preserveUnknownFields"],
-        &["spec", "versions", "name"],
-        &["spec", "versions", "served"],
-        &["spec", "versions", "storage"],
-        &["spec", "versions", "deprecated"],
-        &["spec", "versions", "deprecationWarning"],
-        &["spec", "versions", "subresources"],
-        &["spec", "versions", "additionalPrinterColumns"],
-        &["spec", "versions", "selectableFields"],
-        &["spec", "versions", "schema", "openAPIV3Schema", "properties", ""],
-        &["status"],
+    pub const PARTS: [Route<Crd>; 20] = [
+        route![Crd::METADATA, ObjectMeta::NAME],
+        route![Crd::METADATA, ObjectMeta::UID],
+        route![Crd::METADATA, ObjectMeta::GENERATION],
+        route![Crd::METADATA, ObjectMeta::DELETION_TIMESTAMP],
+        route![Crd::METADATA, ObjectMeta::ANNOTATIONS],
+        route![Crd::METADATA, ObjectMeta::FINALIZERS],
+        route![Crd::SPEC, Spec::GROUP],
+        route![Crd::SPEC, Spec::NAMES],
+        route![Crd::SPEC, Spec::SCOPE],
+        route![Crd::SPEC, Spec::CONVERSION],
+        route![Crd::SPEC, Spec::PRESERVE_UNKNOWN_FIELDS],
+        route![Crd::SPEC, Spec::VERSIONS, VersionFields::NAME],
+        route![Crd::SPEC, Spec::VERSIONS, VersionFields::SERVED],
+        route![Crd::SPEC, Spec::VERSIONS, VersionFields::STORAGE],
+        route![Crd::SPEC, Spec::VERSIONS, VersionFields::DEPRECATED],
+        route![Crd::SPEC, Spec::VERSIONS, VersionFields::DEPRECATION_WARNING],
+        route![Crd::SPEC, Spec::VERSIONS, VersionFields::SUBRESOURCES],
+        route![Crd::SPEC, Spec::VERSIONS, VersionFields::ADDITIONAL_PRINTER_COLUMNS],
+        route![Crd::SPEC, Spec::VERSIONS, VersionFields::SELECTABLE_FIELDS],
+        route![Crd::STATUS],
     ];
+
+    /// The schemas of an object.
+    pub const SCHEMAS: Route<Crd> =
+        route![Crd::SPEC, Spec::VERSIONS, VersionFields::SCHEMA, Validation::OPEN_APIV3_SCHEMA];
 
     /// Reads a complete validated object with its schemas; missing members are empty.
     pub fn read(object: &Value) -> Self {
@@ -119,7 +122,7 @@ impl Definition {
         definition
     }
 
-    /// Reads an object, or the part of it with the paths [`Definition::PARTS`]. Its schemas are read from their origin
+    /// Reads an object, or the part of it with the fields [`Definition::PARTS`]. Its schemas are read from their origin
     /// when they are needed.
     pub fn part(object: &Value, origin: Arc<SchemaOrigin>) -> Self {
         let object = FieldRef::<Crd>::root(object);

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use binnacle_fields::meta::v1::PartialObjectMetadata as AnyKind;
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::Text;
 use binnacle_schema::Value;
 use binnacle_scheme::{
@@ -38,13 +40,13 @@ impl VersionSchema {
     }
 
     fn of_object(&self, object: &Value) -> Result<&ResourceSchema, String> {
-        self.of(object.str_at(&["apiVersion"]))
+        self.of(api_version(object))
     }
 
     /// Converts an object to another version without a webhook: changes the `apiVersion`, and drops the fields that the
     /// other version lacks.
     fn rename(&self, object: &mut Value, api_version: &Text, schema: &ResourceSchema) -> Result<(), String> {
-        object.make_object().insert("apiVersion", api_version.clone());
+        FieldMut::root(object).set(AnyKind::API_VERSION, api_version.clone());
         schema.read(object, self.reading(true)).map(drop).map_err(|error| error.to_string())
     }
 }
@@ -118,9 +120,13 @@ impl CustomConversion for VersionSchema {
         let schema = self.of_object(object)?;
         schema.read(object, self.reading(true)).map_err(|error| error.to_string())?;
         schema.set_defaults(object);
-        if object.str_at(&["apiVersion"]) != self.api_version {
+        if api_version(object) != self.api_version {
             self.rename(object, &self.api_version, self.schema.resource())?;
         }
         Ok(())
     }
+}
+
+fn api_version(object: &Value) -> &str {
+    FieldRef::root(object).at(AnyKind::API_VERSION).str()
 }

@@ -3,16 +3,30 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Text, go_quote};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::types::{Json, Str};
+use binnacle_fields::{Field, FieldMut, FieldRef, messages, metadata, route};
+use binnacle_meta::{FieldErrors, Text, go_quote};
 use binnacle_schema::{Object, Value};
 use binnacle_scheme::{Strategy, StrategyContext, spec_generation};
 use binnacle_structural::ScalePaths;
 use binnacle_structural::resource::{Part, blocks_rules};
 use binnacle_structural::rules::Verdict;
-use binnacle_validation::{metadata, names};
+use binnacle_validation::names;
 
 use crate::definition::Scale;
 use crate::schemas::LazySchema;
+
+messages! {
+    /// The fields of every custom resource that have a meaning.
+    pub(crate) CustomResource {
+        KIND: Str = "kind",
+        API_VERSION: Str = "apiVersion",
+        METADATA: ObjectMeta = "metadata",
+        SPEC: Json = "spec",
+        STATUS: Json = "status",
+    }
+}
 
 /// The strategy of one version.
 pub(crate) struct CustomStrategy {
@@ -29,11 +43,11 @@ impl CustomStrategy {
     /// Returns the errors of an object with another kind or version.
     fn type_errors(&self, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        for (member, wanted) in [("kind", &self.kind), ("apiVersion", &self.api_version)] {
-            let given = object.str_at(&[member]);
-            if given != *wanted {
-                let path = FieldPath::new(member);
-                errors.push(FieldError::invalid(&path, given, format!("must be {wanted}")));
+        let object = FieldRef::<CustomResource>::root(object);
+        for (field, wanted) in [(CustomResource::KIND, &self.kind), (CustomResource::API_VERSION, &self.api_version)] {
+            let given = object.at(field);
+            if given.str() != *wanted {
+                errors.push(given.invalid_as(given.str(), format!("must be {wanted}")));
             }
         }
         errors
@@ -66,9 +80,9 @@ impl CustomStrategy {
     /// Returns true if a new object has metadata errors, such as a missing name, that prevent the evaluation of its
     /// rules. The registry reports the errors.
     fn is_blocked(&self, ctx: &StrategyContext<'_>, object: &Value) -> bool {
-        let metadata = object.at(&["metadata"]).unwrap_or(&Value::Null);
+        let (metadata, path) = (metadata(object).value(), route![CustomResource::METADATA].path());
         let name_rule = |name: &str, prefix: bool| self.validate_name(ctx.features, name, prefix);
-        let errors = metadata::validate(metadata, self.namespaced, name_rule, &FieldPath::new("metadata"));
+        let errors = binnacle_validation::metadata::validate(metadata, self.namespaced, name_rule, &path);
         errors.iter().any(blocks_rules)
     }
 }
@@ -76,17 +90,15 @@ impl CustomStrategy {
 impl Strategy for CustomStrategy {
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         if self.status {
-            object.make_object().remove("status");
+            FieldMut::root(object).remove(CustomResource::STATUS);
         }
         spec_generation(object, None, |_, _| false);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         if self.status {
-            match old.get("status") {
-                Some(status) => drop(object.make_object().insert("status", status.clone())),
-                None => drop(object.make_object().remove("status")),
-            }
+            let status = old.get(CustomResource::STATUS.name()).cloned();
+            restore(&mut FieldMut::root(object), CustomResource::STATUS, status);
         }
         // All fields but the metadata count for the generation.
         spec_generation(object, Some(old), |object, old| !same_content(object, old));
@@ -96,20 +108,16 @@ impl Strategy for CustomStrategy {
         if subresource != "status" {
             return self.prepare_for_update(ctx, object, old);
         }
-        let status = object.make_object().remove("status");
-        let managers = object.at(&["metadata", "managedFields"]).cloned();
-        let version = object.at(&["metadata", "resourceVersion"]).cloned();
+        let status = FieldMut::root(object).remove(CustomResource::STATUS);
+        let written = metadata(object);
+        let managers = written.value().get(ObjectMeta::MANAGED_FIELDS.name()).cloned();
+        let version = written.value().get(ObjectMeta::RESOURCE_VERSION.name()).cloned();
         *object = old.clone();
-        match status {
-            Some(status) => drop(object.make_object().insert("status", status)),
-            None => drop(object.make_object().remove("status")),
-        }
-        for (member, value) in [("managedFields", managers), ("resourceVersion", version)] {
-            match value {
-                Some(value) => drop(object.make_at(&["metadata"]).insert(member, value)),
-                None => drop(object.make_at(&["metadata"]).remove(member)),
-            }
-        }
+        let mut object = FieldMut::<CustomResource>::root(object);
+        restore(&mut object, CustomResource::STATUS, status);
+        let mut metadata = object.entry(CustomResource::METADATA);
+        restore(&mut metadata, ObjectMeta::MANAGED_FIELDS, managers);
+        restore(&mut metadata, ObjectMeta::RESOURCE_VERSION, version);
     }
 
     fn validate(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
@@ -147,8 +155,7 @@ impl Strategy for CustomStrategy {
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         let finalizers = |object: &Value| -> BTreeSet<Text> {
-            let list = object.list_at(&["metadata", "finalizers"]).iter();
-            list.filter_map(Value::as_str).map(Text::new).collect()
+            metadata(object).at(ObjectMeta::FINALIZERS).strs().map(Text::new).collect()
         };
         let new = finalizers(object);
         if new.is_empty() {
@@ -160,6 +167,14 @@ impl Strategy for CustomStrategy {
 
     fn checks_finalizer_domains(&self) -> bool {
         false
+    }
+}
+
+/// Sets a field to its previous value.
+fn restore<M, T>(object: &mut FieldMut<M>, field: Field<M, T>, value: Option<Value>) {
+    match value {
+        Some(value) => object.set(field, value),
+        None => drop(object.remove(field)),
     }
 }
 
@@ -190,7 +205,7 @@ fn same_content(object: &Value, old: &Value) -> bool {
 }
 
 fn is_compared((name, _): &(&Text, &Value)) -> bool {
-    *name != "metadata"
+    *name != CustomResource::METADATA.name()
 }
 
 #[cfg(test)]

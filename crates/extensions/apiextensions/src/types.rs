@@ -15,7 +15,7 @@ use crate::definition::{Definition, Scale, Version};
 use crate::published::PublishedVersion;
 use crate::schema::VersionSchema;
 use crate::schemas::{LazySchema, Schemas};
-use crate::strategy::CustomStrategy;
+use crate::strategy::{CustomResource, CustomStrategy};
 
 /// Returns the types of all served versions; for a version with an unsupported schema, its name and the reason. `base`
 /// has the built-in kinds; `converter` converts versions if the definition has a conversion webhook.
@@ -107,8 +107,8 @@ fn kind_type(
         let mut status = SubresourceDescription::status(&[]);
         // An update of the status resets other fields as well, but only these never have a manager, whatever the schema
         // contains.
-        status.resets = ["metadata", "spec"].map(Text::new_static).to_vec();
-        description.resets = vec![Text::new_static("status")];
+        status.resets = [CustomResource::METADATA.name(), CustomResource::SPEC.name()].map(Text::new_static).to_vec();
+        description.resets = vec![Text::new_static(CustomResource::STATUS.name())];
         description.subresources.push(status);
     }
     if version.scale.is_some() {

@@ -28,8 +28,11 @@
 //! FieldRef::<Deployment>::root(&object).at(StatefulSetSpec::REPLICAS);
 //! ```
 //!
+//! [`messages!`](crate::messages) declares handles of messages that are in no table, such as configuration files.
+//!
 //! This crate is independent of the rules of kinds.
 
+mod messages;
 mod path;
 mod read;
 mod route;
@@ -55,7 +58,9 @@ pub struct Field<M, T> {
 }
 
 impl<M, T> Field<M, T> {
-    const fn new(name: &'static str) -> Self {
+    /// Use [`messages!`](crate::messages) for fields that are in no table.
+    #[doc(hidden)]
+    pub const fn new(name: &'static str) -> Self {
         Self { name, marker: PhantomData }
     }
 

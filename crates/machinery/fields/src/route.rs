@@ -2,6 +2,8 @@
 
 use std::marker::PhantomData;
 
+use binnacle_meta::FieldPath;
+
 use crate::Field;
 use crate::types::Contains;
 
@@ -30,6 +32,16 @@ impl<M> Route<M> {
 
     pub const fn steps(&self) -> &'static [Step] {
         self.steps
+    }
+
+    /// Returns the JSON names of the fields.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.steps.iter().map(|step| step.name).collect()
+    }
+
+    /// Returns the path in errors of a route without lists.
+    pub fn path(&self) -> FieldPath {
+        self.steps.iter().fold(FieldPath::root(), |path, step| path.child(step.name))
     }
 }
 
@@ -80,5 +92,7 @@ mod tests {
         let route = route![Pod::SPEC, PodSpec::CONTAINERS, Container::IMAGE];
         let steps: Vec<_> = route.steps().iter().map(|step| (step.name, step.repeated)).collect();
         assert_eq!(steps, [("spec", false), ("containers", true), ("image", false)]);
+        assert_eq!(route.names(), ["spec", "containers", "image"]);
+        assert_eq!(route![Pod::SPEC, PodSpec::HOST_NETWORK].path().to_string(), "spec.hostNetwork");
     }
 }

@@ -161,3 +161,78 @@ impl UnknownLabel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::{Limits, json};
+
+    use super::*;
+
+    fn check(value: FieldValue, object: &str, want: &str) {
+        let field = SelectableField { name: Text::new_static("f"), value };
+        let object = json::parse(object.as_bytes(), &Limits::default()).expect("it is JSON");
+        assert_eq!(field.of(&object), want, "{:?} of {object:?}", field.value);
+    }
+
+    #[test]
+    fn absent_fields_have_the_zero_value_of_their_type() {
+        let (text, flag, number) = (FieldValue::Text(&["a", "b"]), FieldValue::Bool(&["a"]), FieldValue::Int(&["a"]));
+        for (value, object, want) in [
+            (&text, r#"{"a": {"b": "x"}}"#, "x"),
+            (&text, r#"{"a": {}}"#, ""),
+            (&text, r#"{"a": "x"}"#, ""),
+            (&text, r#"{"a": {"b": 1}}"#, ""),
+            (&flag, r#"{"a": true}"#, "true"),
+            (&flag, r#"{"a": false}"#, "false"),
+            (&flag, "{}", "false"),
+            (&number, r#"{"a": -7}"#, "-7"),
+            (&number, r#"{"a": 0}"#, "0"),
+            (&number, r#"{"a": null}"#, "0"),
+        ] {
+            check(value.clone(), object, want);
+        }
+    }
+
+    #[test]
+    fn fields_of_custom_resources_are_texts_booleans_or_integers() {
+        let member = FieldValue::Member(["spec", "x"].map(Text::new_static).into());
+        for (object, want) in [
+            (r#"{"spec": {"x": "a"}}"#, "a"),
+            (r#"{"spec": {"x": false}}"#, "false"),
+            (r#"{"spec": {"x": 0}}"#, "0"),
+            (r#"{"spec": {"x": 1.5}}"#, ""),
+            (r#"{"spec": {"x": []}}"#, ""),
+            ("{}", ""),
+        ] {
+            check(member.clone(), object, want);
+        }
+        assert_eq!(member.reads(), [["spec", "x"]]);
+    }
+
+    #[test]
+    fn labels_resolve_to_fields_or_the_error_of_the_kind() {
+        let aliases = |unknown| FieldLabels::new(&[("status.podIPs", "status.podIP")], unknown);
+        let own = FieldLabels::of_fields(vec!["spec.x".into()], UnknownLabel::NotSupported);
+        let only = r#"is not a known field selector: only "metadata.name", "metadata.namespace""#;
+        for (labels, label, want) in [
+            (&FieldLabels::METADATA, "metadata.namespace", Ok("metadata.namespace")),
+            (&FieldLabels::METADATA, "spec.x", Err(format!(r#""spec.x" {only}"#))),
+            (&own, "spec.x", Ok("spec.x")),
+            (&own, "metadata.name", Err("field label not supported: metadata.name".to_owned())),
+            (&aliases(UnknownLabel::NotKnown), "status.podIPs", Ok("status.podIP")),
+            // The field that a label refers to is not itself a label.
+            (
+                &aliases(UnknownLabel::QuotedNotSupportedFor("Pod")),
+                "status.podIP",
+                Err(r#"field label "status.podIP" not supported for Pod"#.to_owned()),
+            ),
+            (
+                &aliases(UnknownLabel::NotSupportedFor("g/v1, Kind=K")),
+                "x",
+                Err("field label not supported for g/v1, Kind=K: x".to_owned()),
+            ),
+        ] {
+            assert_eq!(labels.resolve(label), want, "{label}");
+        }
+    }
+}

@@ -229,3 +229,105 @@ impl ServedVersion {
             .then_with(|| compare_kube_versions(&other.version, &self.version))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resources(group: &str, version: &str, plurals: &[&str]) -> Arc<[Arc<ResourceDescription>]> {
+        let description = |plural: &&str| {
+            let names = [group, version, plural, "one", &format!("Kind-{plural}"), "list"].map(Text::from);
+            Arc::new(ResourceDescription::new(names, true))
+        };
+        plurals.iter().map(description).collect()
+    }
+
+    /// Inserts versions such as `group/version=10:20`, with the priorities of the group and of the version.
+    fn served(versions: &str) -> ServedResources {
+        let mut served = ServedResources::default();
+        for text in versions.split_whitespace() {
+            let (name, priorities) = text.split_once('=').unwrap();
+            let ((group, version), (of_group, of_version)) =
+                (name.split_once('/').unwrap(), priorities.split_once(':').unwrap());
+            let version = ServedVersion {
+                version: version.into(),
+                group_priority: of_group.parse().unwrap(),
+                version_priority: of_version.parse().unwrap(),
+                resources: Resources::Custom(resources(group, version, &["as", "bs"])),
+                stale: false,
+            };
+            served.insert(group.into(), version);
+        }
+        served
+    }
+
+    /// Returns all group versions in the order of discovery.
+    fn order(served: &ServedResources) -> String {
+        let groups = served.groups();
+        let versions = groups
+            .iter()
+            .flat_map(|group| group.versions.iter().map(|version| format!("{}/{}", group.name, version.version)));
+        versions.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn discovery_orders_groups_and_versions_by_priority() {
+        for (versions, want) in [
+            ("b/v1=10:1 a/v1=10:1 c/v1=20:1", "c/v1 a/v1 b/v1"),
+            // The highest priority of any version counts for the group.
+            ("a/v1=10:9 b/v1=20:1 a/v2=30:1", "a/v1 a/v2 b/v1"),
+            ("a/v1=1:5 a/v2=1:9", "a/v2 a/v1"),
+            ("a/v1beta1=1:1 a/v2=1:1 a/v1=1:1 a/v10=1:1 a/x=1:1", "a/v10 a/v2 a/v1 a/v1beta1 a/x"),
+            // The later one replaces the earlier one, wherever it was.
+            ("a/v1=1:9 a/v2=1:5 a/v1=1:1", "a/v2 a/v1"),
+        ] {
+            assert_eq!(order(&served(versions)), want, "{versions}");
+        }
+    }
+
+    #[test]
+    fn group_without_versions_is_not_served() {
+        let all = served("a/v1=1:1 a/v2=1:2 b/v1=1:1");
+        for (removed, want) in
+            [("a/v1", "a/v2 b/v1"), ("b/v1", "a/v2 a/v1"), ("b/v2", "a/v2 a/v1 b/v1"), ("c/v1", "a/v2 a/v1 b/v1")]
+        {
+            let mut served = all.clone();
+            let (group, version) = removed.split_once('/').unwrap();
+            served.remove(group, version);
+            assert_eq!(order(&served), want, "{removed}");
+        }
+        let mut served = all.clone();
+        ["v1", "v2"].into_iter().for_each(|version| served.remove("a", version));
+        assert!(served.group("a").is_none() && all.group("a").is_some());
+    }
+
+    #[test]
+    fn finds_only_resources_that_this_server_serves() {
+        let remote = RemoteResource {
+            plural: "as".into(),
+            singular: "a".into(),
+            kind: GroupVersionKind::new("g", "v1", "Kind-as"),
+            scope: "Namespaced".into(),
+            verbs: None,
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            subresources: Vec::new(),
+            storage_version_hash: "".into(),
+        };
+        let own = resources("g", "v1", &["as", "bs", "cs"]);
+        for (resources, is_found) in [
+            (Resources::BuiltIn(own.clone()), true),
+            (Resources::Custom(own), true),
+            (Resources::Remote([remote].into()), false),
+        ] {
+            let mut served = ServedResources::default();
+            let version =
+                ServedVersion { version: "v1".into(), group_priority: 1, version_priority: 1, resources, stale: false };
+            served.insert("g".into(), version);
+            let found = [served.find("g", "v1", "as"), served.find_kind("g", "v1", "Kind-bs")];
+            let plurals = found.map(|found| found.map(|description| description.plural.as_str()));
+            assert_eq!(plurals, ["as", "bs"].map(|plural| is_found.then_some(plural)));
+            assert!(served.find("g", "v1", "ds").is_none() && served.find("g", "v2", "as").is_none());
+        }
+    }
+}

@@ -298,3 +298,51 @@ fn keep_all_but_status(object: &mut Value, old: &Value) {
     }
     *members = merged;
 }
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::{Limits, json};
+
+    use super::*;
+
+    fn parse(text: &str) -> Value {
+        json::parse(text.as_bytes(), &Limits::default()).expect("it is JSON")
+    }
+
+    #[test]
+    fn generation_counts_changes_of_the_spec() {
+        for (object, old, want) in [
+            (r#"{"spec": 1}"#, None, 1),
+            (r#"{"spec": 1, "metadata": {"generation": 7}}"#, None, 1),
+            (r#"{"spec": 1}"#, Some(r#"{"spec": 1, "metadata": {"generation": 3}}"#), 3),
+            (r#"{"spec": 2, "metadata": {"generation": 9}}"#, Some(r#"{"spec": 1, "metadata": {"generation": 3}}"#), 4),
+            (r#"{"spec": 2}"#, Some(r#"{"spec": 1}"#), 1),
+        ] {
+            let (mut object, old) = (parse(object), old.map(parse));
+            spec_generation(&mut object, old.as_ref(), |new, old| new.get("spec") != old.get("spec"));
+            assert_eq!(object.int_at(&["metadata", "generation"]), Some(want), "{object:?}");
+        }
+    }
+
+    #[test]
+    fn status_update_changes_only_status_and_metadata() {
+        for (object, old, want) in [
+            (
+                r#"{"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": 2, "status": 2, "data": 2}"#,
+                r#"{"metadata": {"name": "a"}, "spec": 1, "status": 1}"#,
+                r#"{"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": 1, "status": 2}"#,
+            ),
+            (
+                r#"{"metadata": {}}"#,
+                r#"{"spec": 1, "status": 1, "data": 1}"#,
+                r#"{"metadata": {}, "spec": 1, "data": 1}"#,
+            ),
+        ] {
+            let features = Features::default();
+            let ctx = StrategyContext { now: 0, namespace: "", api_version: "", dry_run: false, features: &features };
+            let (mut changed, old) = (parse(object), parse(old));
+            DefaultStrategy.prepare_for_subresource("status", &ctx, &mut changed, &old);
+            assert_eq!(changed, parse(want), "{object}");
+        }
+    }
+}

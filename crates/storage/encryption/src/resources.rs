@@ -143,3 +143,106 @@ fn keyed_transformer(
     let transformers = keys.iter().map(single_key).collect::<Result<_, ConfigError>>()?;
     Ok((prefix.as_bytes().to_vec(), Arc::new(Transformer::Prefixed { transformers, no_match })))
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::config::ResourceConfiguration;
+    use crate::metrics::TransformMetrics;
+
+    fn key(name: &str) -> Key {
+        Key { name: name.to_owned(), secret: vec![name.as_bytes()[0]; 32] }
+    }
+
+    /// Builds the transformers of entries such as `secrets *.apps: gcm identity`, where each provider other than
+    /// `identity` has a key of its own name.
+    async fn transformers(entries: &[&str]) -> Result<Transformers, String> {
+        let entry = |entry: &&str| {
+            let (resources, providers) = entry.split_once(": ").unwrap();
+            let provider = |name| match name {
+                "identity" => Provider::Identity,
+                "cbc" => Provider::AesCbc(vec![key(name)]),
+                name => Provider::AesGcm(vec![key(name)]),
+            };
+            ResourceConfiguration {
+                resources: resources.split(' ').map(str::to_owned).collect(),
+                providers: providers.split(' ').map(provider).collect(),
+            }
+        };
+        let configuration = Configuration { resources: entries.iter().map(entry).collect() };
+        Transformers::new(&configuration, &metrics()).await.map_err(|error| error.to_string())
+    }
+
+    fn metrics() -> Metrics {
+        Metrics::new(&binnacle_metrics::Registry::new(), "test").unwrap()
+    }
+
+    /// Checks the first bytes of the stored value of a resource.
+    async fn check_written(entries: &[&str], resource: &str, want: &str) {
+        let resource = parse_group_resource(resource);
+        let (transformers, metrics) = (transformers(entries).await.unwrap(), metrics());
+        let metrics = TransformMetrics { metrics: &metrics, resource: Some(&resource) };
+        let stored = transformers.of(Some(&resource)).seal(b"plain", b"/key", metrics).unwrap();
+        assert!(stored.starts_with(want.as_bytes()), "{resource:?}: {stored:?}");
+    }
+
+    /// Checks what a server with the configuration `entries` reads of a secret that another one stored.
+    async fn check_read(stored_with: &str, entries: &[&str], want: Result<bool, &str>) {
+        let secrets = parse_group_resource("secrets");
+        let metrics = metrics();
+        let metrics = TransformMetrics { metrics: &metrics, resource: Some(&secrets) };
+        let writer = transformers(&[stored_with]).await.unwrap();
+        let stored = Bytes::from(writer.of(Some(&secrets)).seal(b"plain", b"/key", metrics).unwrap());
+        let reader = transformers(entries).await.unwrap();
+        let read = reader.of(Some(&secrets)).open(&stored, b"/key", metrics).await;
+        let read = read.map(|plain| {
+            assert_eq!(plain.value, "plain");
+            plain.stale
+        });
+        assert_eq!(read.map_err(|error| error.to_string()), want.map_err(str::to_owned), "{stored_with} {entries:?}");
+    }
+
+    #[tokio::test]
+    async fn most_specific_entry_encrypts_a_resource() {
+        let entries = ["secrets deployments.apps: gcm", "*.apps: cbc", "*.*: identity"];
+        check_written(&entries, "secrets", "k8s:enc:aesgcm:v1:gcm:").await;
+        check_written(&entries, "deployments.apps", "k8s:enc:aesgcm:v1:gcm:").await;
+        check_written(&entries, "daemonsets.apps", "k8s:enc:aescbc:v1:cbc:").await;
+        check_written(&entries, "configmaps", "plain").await;
+        check_written(&["*.: gcm"], "configmaps", "k8s:enc:aesgcm:v1:gcm:").await;
+        check_written(&["*.: gcm"], "deployments.apps", "plain").await;
+    }
+
+    #[tokio::test]
+    async fn rejects_entries_that_an_earlier_wildcard_masks() {
+        for (entries, want) in [
+            (
+                ["*.apps: gcm", "deployments.apps: cbc"],
+                Some("resource \"deployments.apps\" is masked by earlier rule \"*.apps\""),
+            ),
+            (["*.: gcm", "secrets: cbc"], Some("resource \"secrets\" is masked by earlier rule \"*.\"")),
+            (["*.*: gcm", "*.apps: cbc"], Some("resource \"*.apps\" is masked by earlier rule \"*.*\"")),
+            (["secrets: gcm", "*.: cbc"], None),
+            (["*.apps: gcm", "secrets: cbc"], None),
+        ] {
+            assert_eq!(transformers(&entries).await.err().as_deref(), want, "{entries:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn values_of_later_providers_are_readable_and_stale() {
+        let no_key = "no matching key was found for the provided AES transformer";
+        check_read("secrets: gcm", &["secrets: gcm identity"], Ok(false)).await;
+        check_read("secrets: gcm", &["secrets: cbc gcm"], Ok(true)).await;
+        check_read("secrets: identity", &["secrets: gcm identity"], Ok(true)).await;
+        check_read("secrets: identity", &["secrets: identity gcm"], Ok(false)).await;
+        check_read("secrets: identity", &["secrets: gcm"], Err("no matching prefix found")).await;
+        check_read("secrets: gcm", &["configmaps: gcm"], Err("identity transformer tried to read encrypted data"))
+            .await;
+        check_read("secrets: gcm", &["secrets: identity"], Err("no matching prefix found")).await;
+        check_read("secrets: gcm", &["secrets: other gcm"], Ok(true)).await;
+        check_read("secrets: gcm", &["secrets: other more"], Err(no_key)).await;
+    }
+}

@@ -1,6 +1,8 @@
 //! Changes that mutations evaluate to: an apply configuration, which is merged into the object, or a JSON patch.
 
 use binnacle_cel::{Val, go_double};
+use binnacle_fields::meta::v1::PartialObjectMetadata as AnyKind;
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::Status;
 use binnacle_patch::apply::merge_unowned;
 use binnacle_patch::json_patch::Patch;
@@ -60,9 +62,9 @@ impl Change {
     pub(crate) fn apply(self, object: &Value, schema: &Schema<'_>) -> Result<Value, Failure> {
         match self {
             Self::Configuration(mut configuration) => {
-                let members = configuration.make_object();
-                for member in ["apiVersion", "kind"] {
-                    members.insert(member, object.str_at(&[member]));
+                let (object_type, mut typed) = (FieldRef::<AnyKind>::root(object), FieldMut::root(&mut configuration));
+                for field in [AnyKind::API_VERSION, AnyKind::KIND] {
+                    typed.set(field, object_type.at(field).str());
                 }
                 let merged = merge_unowned(schema.message, object, &configuration)
                     .map_err(|why| Failure::Message(format!("error applying patch: {why}")))?;

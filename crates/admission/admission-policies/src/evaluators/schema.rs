@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use binnacle_fields::meta::v1::PartialObjectMetadata as AnyKind;
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{GroupVersion, GroupVersionKind, go_quote};
 use binnacle_registry::{Resource, Snapshot};
 use binnacle_schema::{Message, Value, decode, defaults, json};
@@ -47,16 +49,18 @@ impl<'s> Schema<'s> {
     fn as_kind(&self, mut changed: Value) -> Result<Value, String> {
         let kind = self.kind;
         json::check_type_meta(&changed).map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))?;
-        let version = match changed.str_at(&["apiVersion"]) {
+        let typed = FieldRef::<AnyKind>::root(&changed);
+        let version = match typed.at(AnyKind::API_VERSION).str() {
             "" => kind.group_version(),
             api_version => GroupVersion::parse(api_version)
                 .ok_or_else(|| format!("unexpected GroupVersion string: {api_version}"))?,
         };
-        let name = Some(changed.str_at(&["kind"])).filter(|name| !name.is_empty()).unwrap_or(&kind.kind).to_owned();
+        let name = Some(typed.at(AnyKind::KIND).str()).filter(|name| !name.is_empty());
+        let name = name.unwrap_or(&kind.kind).to_owned();
         if version == kind.group_version() && name == kind.kind {
-            let members = changed.make_object();
-            members.insert("kind", kind.kind.clone());
-            members.insert("apiVersion", kind.api_version());
+            let mut typed = FieldMut::<AnyKind>::root(&mut changed);
+            typed.set(AnyKind::KIND, kind.kind.clone());
+            typed.set(AnyKind::API_VERSION, kind.api_version());
             return Ok(changed);
         }
         let Some(message) = self.snapshot.kinds().kind(&version.group, &version.version, &name) else {

@@ -4,10 +4,26 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use binnacle_cel::{DeclField, DeclType, Shape, escape};
+use binnacle_fields::apiextensions::v1::JSONSchemaProps as Props;
+use binnacle_fields::meta::v1::{GroupVersionKind as Gvk, ObjectMeta, PartialObjectMetadata as AnyKind};
+use binnacle_fields::types::{List, Map};
+use binnacle_fields::{FieldRef, messages};
 use binnacle_meta::{GroupVersionKind, Text};
 use binnacle_schema::Value;
 
 use super::types::object;
+
+messages! {
+    Document { COMPONENTS: Components = "components" }
+
+    Components { SCHEMAS: Map<Props> = "schemas" }
+
+    /// The extension of schemas of kinds. All other members are those of schemas of custom resources.
+    KindSchema { KINDS: List<Gvk> = "x-kubernetes-group-version-kind" }
+}
+
+/// A schema; no paths are reported.
+type Schema<'d> = FieldRef<'static, 'd, Props>;
 
 /// The maximum number of schemas that are visited per kind, and their maximum nesting, since references multiply both.
 const MAX_SCHEMAS: usize = 50_000;
@@ -16,23 +32,23 @@ const MAX_DEPTH: usize = 100;
 /// Returns the type of a kind in an OpenAPI v3 document. Nested types are named by their paths. `None` if the document
 /// does not have the kind or has references that cannot be resolved.
 pub(super) fn of_kind(document: &Value, kind: &GroupVersionKind) -> Option<DeclType> {
-    let schemas = document.at(&["components", "schemas"])?;
-    let (reference, schema) = schemas.as_object()?.iter().find(|(_, schema)| is_of(schema, kind))?;
+    let schemas = FieldRef::<Document>::root(document).at(Document::COMPONENTS).at(Components::SCHEMAS).detached();
+    let (reference, schema) = schemas.entries().find(|(_, schema)| is_of(schema.cast(), kind))?;
     let mut schema_walk =
         SchemaWalk { schemas, ancestors: vec![reference], left: MAX_SCHEMAS, depth: 0, failed: false };
-    let ty = schema_walk.ty(schema, &kind.kind, true);
+    let ty = schema_walk.ty(schema.detached(), &kind.kind, true);
     ty.filter(|_| !schema_walk.failed)
 }
 
-fn is_of(schema: &Value, kind: &GroupVersionKind) -> bool {
-    schema.list_at(&["x-kubernetes-group-version-kind"]).iter().any(|other| {
-        let text = |member| other.str_at(&[member]);
-        text("group") == kind.group && text("version") == kind.version && text("kind") == kind.kind
+fn is_of(schema: FieldRef<KindSchema>, kind: &GroupVersionKind) -> bool {
+    schema.at(KindSchema::KINDS).values().any(|other| {
+        let text = |field| other.at(field).str();
+        text(Gvk::GROUP) == kind.group && text(Gvk::VERSION) == kind.version && text(Gvk::KIND) == kind.kind
     })
 }
 
 struct SchemaWalk<'d> {
-    schemas: &'d Value,
+    schemas: FieldRef<'static, 'd, Map<Props>>,
     /// The names of the schemas that contain the current one.
     ancestors: Vec<&'d str>,
     left: usize,
@@ -43,7 +59,7 @@ struct SchemaWalk<'d> {
 
 impl<'d> SchemaWalk<'d> {
     /// Returns the type of a value; `None` for types that expressions cannot use.
-    fn ty(&mut self, schema: &'d Value, name: &str, is_root: bool) -> Option<DeclType> {
+    fn ty(&mut self, schema: Schema<'d>, name: &str, is_root: bool) -> Option<DeclType> {
         if self.left == 0 || self.depth == MAX_DEPTH {
             self.failed = true;
             return None;
@@ -53,36 +69,36 @@ impl<'d> SchemaWalk<'d> {
         if self.ancestors.contains(&reference) {
             return Some(object(name, BTreeMap::new()));
         }
-        let Some(schema) = self.schemas.get(reference) else {
+        if !self.schemas.has_key(reference) {
             self.failed = true;
             return None;
-        };
+        }
         self.ancestors.push(reference);
-        let ty = self.plain(schema, name, is_root);
+        let ty = self.plain(self.schemas.key(reference).detached(), name, is_root);
         self.ancestors.pop();
         ty
     }
 
     /// Like [`SchemaWalk::ty`], for a schema that is not a reference.
-    fn plain(&mut self, schema: &'d Value, name: &str, is_root: bool) -> Option<DeclType> {
+    fn plain(&mut self, schema: Schema<'d>, name: &str, is_root: bool) -> Option<DeclType> {
         self.depth += 1;
         let ty = self.by_type(schema, name, is_root);
         self.depth -= 1;
         ty
     }
 
-    fn by_type(&mut self, schema: &'d Value, name: &str, is_root: bool) -> Option<DeclType> {
-        let format = schema.str_at(&["format"]);
-        if format == "int-or-string" || schema.bool_at(&["x-kubernetes-int-or-string"]) {
+    fn by_type(&mut self, schema: Schema<'d>, name: &str, is_root: bool) -> Option<DeclType> {
+        let format = schema.at(Props::FORMAT).str();
+        if format == "int-or-string" || schema.at(Props::X_KUBERNETES_INT_OR_STRING).bool() {
             return Some(DeclType::new(Shape::IntOrString));
         }
         let shape = match (type_of(schema), format) {
             ("array", _) => {
-                let items = schema.get("items")?;
+                let items = schema.at(Props::ITEMS).detached().set()?.cast();
                 return self.ty(items, &format!("{name}.@idx"), is_embedded(items)).map(DeclType::list);
             }
             ("object", _) => {
-                if let Some(values) = schema.get("additionalProperties").filter(|values| values.as_object().is_some()) {
+                if let Some(values) = schema.at(Props::ADDITIONAL_PROPERTIES).detached().schema() {
                     return self.ty(values, &format!("{name}.@elem"), is_embedded(values)).map(DeclType::map);
                 }
                 return Some(object(name, self.fields(schema, name, is_root)));
@@ -100,15 +116,15 @@ impl<'d> SchemaWalk<'d> {
         Some(DeclType::new(shape))
     }
 
-    fn fields(&mut self, schema: &'d Value, name: &str, is_root: bool) -> BTreeMap<Text, DeclField> {
-        let required = schema.list_at(&["required"]);
+    fn fields(&mut self, schema: Schema<'d>, name: &str, is_root: bool) -> BTreeMap<Text, DeclField> {
+        let required = schema.at(Props::REQUIRED);
         let mut fields = BTreeMap::new();
-        for (property, schema) in schema.get("properties").and_then(Value::as_object).into_iter().flat_map(|p| p.iter())
-        {
+        for (property, schema) in schema.at(Props::PROPERTIES).entries() {
+            let schema = schema.detached();
             let Some(ty) = self.ty(schema, &format!("{name}.{property}"), is_embedded(schema)) else { continue };
             if let Some(escaped) = escape(property) {
-                let required = required.iter().any(|name| name.as_str() == Some(property));
-                fields.insert(escaped, DeclField { name: property.clone(), ty, required });
+                let required = required.contains(property);
+                fields.insert(escaped, DeclField { name: property.into(), ty, required });
             }
         }
         if is_root && !has_metadata(&fields) {
@@ -116,42 +132,47 @@ impl<'d> SchemaWalk<'d> {
                 let field = DeclField { name: name.into(), ty: DeclType::new(Shape::String), required: false };
                 (Text::from(name), field)
             };
-            let metadata = object(&format!("{name}.metadata"), ["name", "generateName"].map(string).into());
-            fields.extend(["kind", "apiVersion"].map(string));
-            fields.insert("metadata".into(), DeclField { name: "metadata".into(), ty: metadata, required: false });
+            let metadata = object(&format!("{name}.metadata"), NAMES.map(string).into());
+            fields.extend(TYPE_META.map(string));
+            fields.insert(METADATA.into(), DeclField { name: METADATA.into(), ty: metadata, required: false });
         }
         fields
     }
 }
+
+const TYPE_META: [&str; 2] = [AnyKind::KIND.name(), AnyKind::API_VERSION.name()];
+const METADATA: &str = AnyKind::METADATA.name();
+const NAMES: [&str; 2] = [ObjectMeta::NAME.name(), ObjectMeta::GENERATE_NAME.name()];
 
 /// Returns true if a resource's fields include those that are always available to expressions: type and name.
 fn has_metadata(fields: &BTreeMap<Text, DeclField>) -> bool {
     let is_string = |fields: &BTreeMap<Text, DeclField>, name: &str| {
         fields.get(name).is_some_and(|field| matches!(field.ty.shape, Shape::String))
     };
-    let metadata = fields.get("metadata").map(|field| &field.ty.shape);
+    let metadata = fields.get(METADATA).map(|field| &field.ty.shape);
     let is_named = matches!(metadata, Some(Shape::Object(metadata))
-        if ["name", "generateName"].iter().all(|name| is_string(&Arc::as_ref(metadata).fields, name)));
-    is_named && ["kind", "apiVersion"].iter().all(|name| is_string(fields, name))
+        if NAMES.iter().all(|name| is_string(&Arc::as_ref(metadata).fields, name)));
+    is_named && TYPE_META.iter().all(|name| is_string(fields, name))
 }
 
-fn type_of(schema: &Value) -> &str {
-    match schema.get("type") {
-        Some(Value::List(types)) => types.first().and_then(Value::as_str).unwrap_or_default(),
-        ty => ty.and_then(Value::as_str).unwrap_or_default(),
+fn type_of<'d>(schema: Schema<'d>) -> &'d str {
+    // OpenAPI 3.1 permits a list of types.
+    match schema.at(Props::TYPE).value() {
+        Value::List(types) => types.first().and_then(Value::as_str).unwrap_or_default(),
+        ty => ty.as_str().unwrap_or_default(),
     }
 }
 
-fn is_embedded(schema: &Value) -> bool {
-    schema.bool_at(&["x-kubernetes-embedded-resource"])
+fn is_embedded(schema: Schema<'_>) -> bool {
+    schema.at(Props::X_KUBERNETES_EMBEDDED_RESOURCE).bool()
 }
 
 /// Returns the name of the schema that this one references, possibly wrapped in an `allOf` with a description.
-fn reference(schema: &Value) -> Option<&str> {
-    if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
+fn reference<'d>(schema: Schema<'d>) -> Option<&'d str> {
+    if let Some(reference) = schema.at(Props::REF).get_str() {
         return Some(reference.strip_prefix("#/components/schemas/").unwrap_or(reference));
     }
-    schema.list_at(&["allOf"]).iter().find_map(|part| part.get("$ref").is_some().then(|| reference(part)).flatten())
+    schema.at(Props::ALL_OF).values().find_map(|part| part.at(Props::REF).is_set().then(|| reference(part)).flatten())
 }
 
 #[cfg(test)]

@@ -10,13 +10,12 @@ use binnacle_fields::autoscaling::v2::{
     MetricStatus, MetricTarget, MetricValueStatus, ObjectMetricSource, ObjectMetricStatus, PodsMetricSource,
     PodsMetricStatus, ResourceMetricSource, ResourceMetricStatus,
 };
-use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata};
-use binnacle_fields::types::List;
+use binnacle_fields::meta::v1::{LabelSelector, ObjectMeta, PartialObjectMetadata};
+use binnacle_fields::types::{List, Quantity};
 use binnacle_fields::{Field, FieldMut, FieldRef};
-use binnacle_meta::Quantity;
 use binnacle_schema::{Message, Value, canonical, json, value};
 
-use super::autoscaling_v1::{BEHAVIOR, CONDITIONS, CURRENT_METRICS, ITEMS, METRICS};
+use super::autoscaling_v1::{BEHAVIOR, CONDITIONS, CURRENT_METRICS, ITEMS, METRICS, MetricV1};
 use super::{Names, finish, go_json, rename_member, set_some};
 
 const METRICS_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/metrics";
@@ -173,34 +172,36 @@ fn current_utilization(metric: &Value) -> Option<i64> {
 fn metric_to_v2(mut metric: Value) -> Value {
     let mut new = FieldMut::<MetricSpec>::root(&mut metric);
     if let Some(mut source) = new.structure(MetricSpec::OBJECT) {
-        let object = remove(&mut source, "target");
+        let object = remove(&mut source, MetricV1::TARGET);
         set_some(&mut source, ObjectMetricSource::DESCRIBED_OBJECT, object);
-        identify(&mut source, "selector", ObjectMetricSource::METRIC);
+        identify(&mut source, MetricV1::SELECTOR, ObjectMetricSource::METRIC);
         // In v1 the value is not optional; zero beside an average means that there is no value.
         let members = source.object();
-        if members.contains("averageValue") && members.get("targetValue").is_some_and(is_zero_quantity) {
-            members.remove("targetValue");
+        if members.contains(MetricV1::AVERAGE_VALUE.name())
+            && members.get(MetricV1::TARGET_VALUE.name()).is_some_and(is_zero_quantity)
+        {
+            members.remove(MetricV1::TARGET_VALUE.name());
         }
-        set_target(&mut source, "averageValue", ObjectMetricSource::TARGET, |target| {
+        set_target(&mut source, MetricV1::AVERAGE_VALUE, ObjectMetricSource::TARGET, |target| {
             if target.at(MetricTarget::AVERAGE_VALUE).is_set() { "AverageValue" } else { "Value" }
         });
     }
     if let Some(mut source) = new.structure(MetricSpec::PODS) {
-        identify(&mut source, "selector", PodsMetricSource::METRIC);
-        set_target(&mut source, "targetAverageValue", PodsMetricSource::TARGET, |_| "AverageValue");
+        identify(&mut source, MetricV1::SELECTOR, PodsMetricSource::METRIC);
+        set_target(&mut source, MetricV1::TARGET_AVERAGE_VALUE, PodsMetricSource::TARGET, |_| "AverageValue");
     }
     let of_resource = |target: FieldRef<MetricTarget>| {
         if target.at(MetricTarget::AVERAGE_UTILIZATION).is_set() { "Utilization" } else { "AverageValue" }
     };
     if let Some(mut source) = new.structure(MetricSpec::RESOURCE) {
-        set_target(&mut source, "targetAverageValue", ResourceMetricSource::TARGET, of_resource);
+        set_target(&mut source, MetricV1::TARGET_AVERAGE_VALUE, ResourceMetricSource::TARGET, of_resource);
     }
     if let Some(mut source) = new.structure(MetricSpec::CONTAINER_RESOURCE) {
-        set_target(&mut source, "targetAverageValue", ContainerResourceMetricSource::TARGET, of_resource);
+        set_target(&mut source, MetricV1::TARGET_AVERAGE_VALUE, ContainerResourceMetricSource::TARGET, of_resource);
     }
     if let Some(mut source) = new.structure(MetricSpec::EXTERNAL) {
-        identify(&mut source, "metricSelector", ExternalMetricSource::METRIC);
-        set_target(&mut source, "targetAverageValue", ExternalMetricSource::TARGET, |target| {
+        identify(&mut source, MetricV1::METRIC_SELECTOR, ExternalMetricSource::METRIC);
+        set_target(&mut source, MetricV1::TARGET_AVERAGE_VALUE, ExternalMetricSource::TARGET, |target| {
             if target.at(MetricTarget::VALUE).is_set() { "Value" } else { "AverageValue" }
         });
     }
@@ -210,24 +211,24 @@ fn metric_to_v2(mut metric: Value) -> Value {
 fn metric_to_v1(mut metric: Value) -> Value {
     let mut old = FieldMut::<MetricSpec>::root(&mut metric);
     if let Some(mut source) = old.structure(MetricSpec::OBJECT) {
-        unset_target(&mut source, "averageValue", ObjectMetricSource::TARGET);
+        unset_target(&mut source, MetricV1::AVERAGE_VALUE, ObjectMetricSource::TARGET);
         let object = source.remove(ObjectMetricSource::DESCRIBED_OBJECT);
-        insert(&mut source, "target", object);
-        unidentify(&mut source, "selector", ObjectMetricSource::METRIC);
+        insert(&mut source, MetricV1::TARGET, object);
+        unidentify(&mut source, MetricV1::SELECTOR, ObjectMetricSource::METRIC);
     }
     if let Some(mut source) = old.structure(MetricSpec::PODS) {
-        unset_target(&mut source, "targetAverageValue", PodsMetricSource::TARGET);
-        unidentify(&mut source, "selector", PodsMetricSource::METRIC);
+        unset_target(&mut source, MetricV1::TARGET_AVERAGE_VALUE, PodsMetricSource::TARGET);
+        unidentify(&mut source, MetricV1::SELECTOR, PodsMetricSource::METRIC);
     }
     if let Some(mut source) = old.structure(MetricSpec::RESOURCE) {
-        unset_target(&mut source, "targetAverageValue", ResourceMetricSource::TARGET);
+        unset_target(&mut source, MetricV1::TARGET_AVERAGE_VALUE, ResourceMetricSource::TARGET);
     }
     if let Some(mut source) = old.structure(MetricSpec::CONTAINER_RESOURCE) {
-        unset_target(&mut source, "targetAverageValue", ContainerResourceMetricSource::TARGET);
+        unset_target(&mut source, MetricV1::TARGET_AVERAGE_VALUE, ContainerResourceMetricSource::TARGET);
     }
     if let Some(mut source) = old.structure(MetricSpec::EXTERNAL) {
-        unset_target(&mut source, "targetAverageValue", ExternalMetricSource::TARGET);
-        unidentify(&mut source, "metricSelector", ExternalMetricSource::METRIC);
+        unset_target(&mut source, MetricV1::TARGET_AVERAGE_VALUE, ExternalMetricSource::TARGET);
+        unidentify(&mut source, MetricV1::METRIC_SELECTOR, ExternalMetricSource::METRIC);
     }
     metric
 }
@@ -235,24 +236,24 @@ fn metric_to_v1(mut metric: Value) -> Value {
 fn status_to_v2(mut metric: Value) -> Value {
     let mut new = FieldMut::<MetricStatus>::root(&mut metric);
     if let Some(mut source) = new.structure(MetricStatus::OBJECT) {
-        let object = remove(&mut source, "target");
+        let object = remove(&mut source, MetricV1::TARGET);
         set_some(&mut source, ObjectMetricStatus::DESCRIBED_OBJECT, object);
-        identify(&mut source, "selector", ObjectMetricStatus::METRIC);
-        set_current(&mut source, "averageValue", ObjectMetricStatus::CURRENT);
+        identify(&mut source, MetricV1::SELECTOR, ObjectMetricStatus::METRIC);
+        set_current(&mut source, MetricV1::AVERAGE_VALUE, ObjectMetricStatus::CURRENT);
     }
     if let Some(mut source) = new.structure(MetricStatus::PODS) {
-        identify(&mut source, "selector", PodsMetricStatus::METRIC);
-        set_current(&mut source, "currentAverageValue", PodsMetricStatus::CURRENT);
+        identify(&mut source, MetricV1::SELECTOR, PodsMetricStatus::METRIC);
+        set_current(&mut source, MetricV1::CURRENT_AVERAGE_VALUE, PodsMetricStatus::CURRENT);
     }
     if let Some(mut source) = new.structure(MetricStatus::RESOURCE) {
-        set_current(&mut source, "currentAverageValue", ResourceMetricStatus::CURRENT);
+        set_current(&mut source, MetricV1::CURRENT_AVERAGE_VALUE, ResourceMetricStatus::CURRENT);
     }
     if let Some(mut source) = new.structure(MetricStatus::CONTAINER_RESOURCE) {
-        set_current(&mut source, "currentAverageValue", ContainerResourceMetricStatus::CURRENT);
+        set_current(&mut source, MetricV1::CURRENT_AVERAGE_VALUE, ContainerResourceMetricStatus::CURRENT);
     }
     if let Some(mut source) = new.structure(MetricStatus::EXTERNAL) {
-        identify(&mut source, "metricSelector", ExternalMetricStatus::METRIC);
-        set_current(&mut source, "currentAverageValue", ExternalMetricStatus::CURRENT);
+        identify(&mut source, MetricV1::METRIC_SELECTOR, ExternalMetricStatus::METRIC);
+        set_current(&mut source, MetricV1::CURRENT_AVERAGE_VALUE, ExternalMetricStatus::CURRENT);
     }
     metric
 }
@@ -260,24 +261,24 @@ fn status_to_v2(mut metric: Value) -> Value {
 fn status_to_v1(mut metric: Value) -> Value {
     let mut old = FieldMut::<MetricStatus>::root(&mut metric);
     if let Some(mut source) = old.structure(MetricStatus::OBJECT) {
-        unset_current(&mut source, "averageValue", ObjectMetricStatus::CURRENT);
+        unset_current(&mut source, MetricV1::AVERAGE_VALUE, ObjectMetricStatus::CURRENT);
         let object = source.remove(ObjectMetricStatus::DESCRIBED_OBJECT);
-        insert(&mut source, "target", object);
-        unidentify(&mut source, "selector", ObjectMetricStatus::METRIC);
+        insert(&mut source, MetricV1::TARGET, object);
+        unidentify(&mut source, MetricV1::SELECTOR, ObjectMetricStatus::METRIC);
     }
     if let Some(mut source) = old.structure(MetricStatus::PODS) {
-        unset_current(&mut source, "currentAverageValue", PodsMetricStatus::CURRENT);
-        unidentify(&mut source, "selector", PodsMetricStatus::METRIC);
+        unset_current(&mut source, MetricV1::CURRENT_AVERAGE_VALUE, PodsMetricStatus::CURRENT);
+        unidentify(&mut source, MetricV1::SELECTOR, PodsMetricStatus::METRIC);
     }
     if let Some(mut source) = old.structure(MetricStatus::RESOURCE) {
-        unset_current(&mut source, "currentAverageValue", ResourceMetricStatus::CURRENT);
+        unset_current(&mut source, MetricV1::CURRENT_AVERAGE_VALUE, ResourceMetricStatus::CURRENT);
     }
     if let Some(mut source) = old.structure(MetricStatus::CONTAINER_RESOURCE) {
-        unset_current(&mut source, "currentAverageValue", ContainerResourceMetricStatus::CURRENT);
+        unset_current(&mut source, MetricV1::CURRENT_AVERAGE_VALUE, ContainerResourceMetricStatus::CURRENT);
     }
     if let Some(mut source) = old.structure(MetricStatus::EXTERNAL) {
-        unset_current(&mut source, "currentAverageValue", ExternalMetricStatus::CURRENT);
-        unidentify(&mut source, "metricSelector", ExternalMetricStatus::METRIC);
+        unset_current(&mut source, MetricV1::CURRENT_AVERAGE_VALUE, ExternalMetricStatus::CURRENT);
+        unidentify(&mut source, MetricV1::METRIC_SELECTOR, ExternalMetricStatus::METRIC);
     }
     metric
 }
@@ -285,14 +286,14 @@ fn status_to_v1(mut metric: Value) -> Value {
 /// Moves the values of a source in v1 into its target; `average` is the name of the average in v1.
 fn set_target<M>(
     source: &mut FieldMut<M>,
-    average: &str,
+    average: Field<MetricV1, Quantity>,
     field: Field<M, MetricTarget>,
     kind: impl FnOnce(FieldRef<MetricTarget>) -> &'static str,
 ) {
     let target = FieldMut::build(|mut target| {
-        set_some(&mut target, MetricTarget::VALUE, remove(source, "targetValue"));
+        set_some(&mut target, MetricTarget::VALUE, remove(source, MetricV1::TARGET_VALUE));
         set_some(&mut target, MetricTarget::AVERAGE_VALUE, remove(source, average));
-        set_some(&mut target, MetricTarget::AVERAGE_UTILIZATION, remove(source, "targetAverageUtilization"));
+        set_some(&mut target, MetricTarget::AVERAGE_UTILIZATION, remove(source, MetricV1::TARGET_AVERAGE_UTILIZATION));
         let kind = kind(target.read());
         target.set(MetricTarget::TYPE, kind);
     });
@@ -300,36 +301,40 @@ fn set_target<M>(
 }
 
 /// The reverse of [`set_target`]. Values that a source does not have in v1 are dropped with all unknown members.
-fn unset_target<M>(source: &mut FieldMut<M>, average: &'static str, field: Field<M, MetricTarget>) {
+fn unset_target<M>(source: &mut FieldMut<M>, average: Field<MetricV1, Quantity>, field: Field<M, MetricTarget>) {
     let mut target = source.remove(field).unwrap_or_default();
     let mut target = FieldMut::root(&mut target);
-    insert(source, "targetValue", target.take(MetricTarget::VALUE));
+    insert(source, MetricV1::TARGET_VALUE, target.take(MetricTarget::VALUE));
     insert(source, average, target.take(MetricTarget::AVERAGE_VALUE));
-    insert(source, "targetAverageUtilization", target.take(MetricTarget::AVERAGE_UTILIZATION));
+    insert(source, MetricV1::TARGET_AVERAGE_UTILIZATION, target.take(MetricTarget::AVERAGE_UTILIZATION));
 }
 
 /// Moves the values of a status in v1 into its current values; `average` is the name of the average in v1.
-fn set_current<M>(source: &mut FieldMut<M>, average: &str, field: Field<M, MetricValueStatus>) {
+fn set_current<M>(source: &mut FieldMut<M>, average: Field<MetricV1, Quantity>, field: Field<M, MetricValueStatus>) {
     let current = FieldMut::build(|mut current| {
-        set_some(&mut current, MetricValueStatus::VALUE, remove(source, "currentValue"));
+        set_some(&mut current, MetricValueStatus::VALUE, remove(source, MetricV1::CURRENT_VALUE));
         set_some(&mut current, MetricValueStatus::AVERAGE_VALUE, remove(source, average));
-        set_some(&mut current, MetricValueStatus::AVERAGE_UTILIZATION, remove(source, "currentAverageUtilization"));
+        set_some(
+            &mut current,
+            MetricValueStatus::AVERAGE_UTILIZATION,
+            remove(source, MetricV1::CURRENT_AVERAGE_UTILIZATION),
+        );
     });
     source.set(field, current);
 }
 
 /// The reverse of [`set_current`].
-fn unset_current<M>(source: &mut FieldMut<M>, average: &'static str, field: Field<M, MetricValueStatus>) {
+fn unset_current<M>(source: &mut FieldMut<M>, average: Field<MetricV1, Quantity>, field: Field<M, MetricValueStatus>) {
     let mut current = source.remove(field).unwrap_or_default();
     let mut current = FieldMut::root(&mut current);
-    insert(source, "currentValue", current.take(MetricValueStatus::VALUE));
+    insert(source, MetricV1::CURRENT_VALUE, current.take(MetricValueStatus::VALUE));
     insert(source, average, current.take(MetricValueStatus::AVERAGE_VALUE));
-    insert(source, "currentAverageUtilization", current.take(MetricValueStatus::AVERAGE_UTILIZATION));
+    insert(source, MetricV1::CURRENT_AVERAGE_UTILIZATION, current.take(MetricValueStatus::AVERAGE_UTILIZATION));
 }
 
 /// Moves the name and selector of a metric into `metric`.
-fn identify<M>(source: &mut FieldMut<M>, selector: &str, metric: Field<M, MetricIdentifier>) {
-    let (name, selector) = (remove(source, "metricName"), remove(source, selector));
+fn identify<M>(source: &mut FieldMut<M>, selector: Field<MetricV1, LabelSelector>, metric: Field<M, MetricIdentifier>) {
+    let (name, selector) = (remove(source, MetricV1::METRIC_NAME), remove(source, selector));
     let identifier = FieldMut::build(|mut identifier| {
         set_some(&mut identifier, MetricIdentifier::NAME, name);
         set_some(&mut identifier, MetricIdentifier::SELECTOR, selector);
@@ -338,27 +343,31 @@ fn identify<M>(source: &mut FieldMut<M>, selector: &str, metric: Field<M, Metric
 }
 
 /// The reverse of [`identify`].
-fn unidentify<M>(source: &mut FieldMut<M>, selector: &'static str, metric: Field<M, MetricIdentifier>) {
+fn unidentify<M>(
+    source: &mut FieldMut<M>,
+    selector: Field<MetricV1, LabelSelector>,
+    metric: Field<M, MetricIdentifier>,
+) {
     let mut identifier = source.remove(metric).unwrap_or_default();
     let mut identifier = FieldMut::root(&mut identifier);
-    insert(source, "metricName", identifier.take(MetricIdentifier::NAME));
+    insert(source, MetricV1::METRIC_NAME, identifier.take(MetricIdentifier::NAME));
     insert(source, selector, identifier.take(MetricIdentifier::SELECTOR));
 }
 
 /// Removes a member that only the struct of v1 has.
-fn remove<M>(source: &mut FieldMut<M>, name: &str) -> Option<Value> {
-    source.object().remove(name)
+fn remove<M, T>(source: &mut FieldMut<M>, field: Field<MetricV1, T>) -> Option<Value> {
+    source.object().remove(field.name())
 }
 
 /// Sets a member that only the struct of v1 has.
-fn insert<M>(source: &mut FieldMut<M>, name: &'static str, value: Option<Value>) {
+fn insert<M, T>(source: &mut FieldMut<M>, field: Field<MetricV1, T>, value: Option<Value>) {
     if let Some(value) = value {
-        source.object().insert(name, value);
+        source.object().insert(field.name(), value);
     }
 }
 
 fn is_zero_quantity(value: &Value) -> bool {
-    value.as_str().and_then(|text| Quantity::parse(text).ok()).is_some_and(|quantity| quantity.is_zero())
+    value.as_str().and_then(|text| binnacle_meta::Quantity::parse(text).ok()).is_some_and(|quantity| quantity.is_zero())
 }
 
 fn take_list<M, T>(object: &mut FieldMut<M>, field: Field<M, List<T>>) -> Vec<Value> {

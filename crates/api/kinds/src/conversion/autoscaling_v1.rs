@@ -2,9 +2,30 @@
 
 use std::sync::LazyLock;
 
+use binnacle_fields::autoscaling::v1::CrossVersionObjectReference;
+use binnacle_fields::messages;
+use binnacle_fields::meta::v1::LabelSelector;
+use binnacle_fields::types::{Int, Quantity, Str};
 use binnacle_schema::{Field, Message, MessageRef, Presence, Ty};
 
 use crate::tables;
+
+messages! {
+    /// The fields of sources and statuses of metrics that v2 lacks. Each of the structs has some of them.
+    pub(super) MetricV1 {
+        TARGET: CrossVersionObjectReference = "target",
+        METRIC_NAME: Str = "metricName",
+        SELECTOR: LabelSelector = "selector",
+        METRIC_SELECTOR: LabelSelector = "metricSelector",
+        AVERAGE_VALUE: Quantity = "averageValue",
+        TARGET_VALUE: Quantity = "targetValue",
+        TARGET_AVERAGE_VALUE: Quantity = "targetAverageValue",
+        TARGET_AVERAGE_UTILIZATION: Int = "targetAverageUtilization",
+        CURRENT_VALUE: Quantity = "currentValue",
+        CURRENT_AVERAGE_VALUE: Quantity = "currentAverageValue",
+        CURRENT_AVERAGE_UTILIZATION: Int = "currentAverageUtilization",
+    }
+}
 
 /// `{"items": [...]}` around a list of metrics.
 pub(super) static METRICS: LazyLock<Message> = LazyLock::new(|| items("MetricSpec", metric_spec()));
@@ -52,26 +73,30 @@ pub(super) const ITEMS: &str = "items";
 
 fn metric_spec() -> Vec<Field> {
     let source = |name, fields| optional(name, message(name, fields));
-    let utilization =
-        || [optional("targetAverageUtilization", Ty::Int32), optional("targetAverageValue", Ty::Quantity)];
+    let utilization = || {
+        [
+            optional(MetricV1::TARGET_AVERAGE_UTILIZATION.name(), Ty::Int32),
+            optional(MetricV1::TARGET_AVERAGE_VALUE.name(), Ty::Quantity),
+        ]
+    };
     vec![
         always("type", Ty::String),
         source(
             "object",
             vec![
-                always("target", reference()),
-                always("metricName", Ty::String),
-                always("targetValue", Ty::Quantity),
-                optional("selector", selector()),
-                optional("averageValue", Ty::Quantity),
+                always(MetricV1::TARGET.name(), reference()),
+                always(MetricV1::METRIC_NAME.name(), Ty::String),
+                always(MetricV1::TARGET_VALUE.name(), Ty::Quantity),
+                optional(MetricV1::SELECTOR.name(), selector()),
+                optional(MetricV1::AVERAGE_VALUE.name(), Ty::Quantity),
             ],
         ),
         source(
             "pods",
             vec![
-                always("metricName", Ty::String),
-                always("targetAverageValue", Ty::Quantity),
-                optional("selector", selector()),
+                always(MetricV1::METRIC_NAME.name(), Ty::String),
+                always(MetricV1::TARGET_AVERAGE_VALUE.name(), Ty::Quantity),
+                optional(MetricV1::SELECTOR.name(), selector()),
             ],
         ),
         source("resource", [always("name", Ty::String)].into_iter().chain(utilization()).collect()),
@@ -86,10 +111,10 @@ fn metric_spec() -> Vec<Field> {
         source(
             "external",
             vec![
-                always("metricName", Ty::String),
-                optional("metricSelector", selector()),
-                optional("targetValue", Ty::Quantity),
-                optional("targetAverageValue", Ty::Quantity),
+                always(MetricV1::METRIC_NAME.name(), Ty::String),
+                optional(MetricV1::METRIC_SELECTOR.name(), selector()),
+                optional(MetricV1::TARGET_VALUE.name(), Ty::Quantity),
+                optional(MetricV1::TARGET_AVERAGE_VALUE.name(), Ty::Quantity),
             ],
         ),
     ]
@@ -97,26 +122,30 @@ fn metric_spec() -> Vec<Field> {
 
 fn metric_status() -> Vec<Field> {
     let status = |name, fields| optional(name, message(name, fields));
-    let utilization =
-        || [optional("currentAverageUtilization", Ty::Int32), always("currentAverageValue", Ty::Quantity)];
+    let utilization = || {
+        [
+            optional(MetricV1::CURRENT_AVERAGE_UTILIZATION.name(), Ty::Int32),
+            always(MetricV1::CURRENT_AVERAGE_VALUE.name(), Ty::Quantity),
+        ]
+    };
     vec![
         always("type", Ty::String),
         status(
             "object",
             vec![
-                always("target", reference()),
-                always("metricName", Ty::String),
-                always("currentValue", Ty::Quantity),
-                optional("selector", selector()),
-                optional("averageValue", Ty::Quantity),
+                always(MetricV1::TARGET.name(), reference()),
+                always(MetricV1::METRIC_NAME.name(), Ty::String),
+                always(MetricV1::CURRENT_VALUE.name(), Ty::Quantity),
+                optional(MetricV1::SELECTOR.name(), selector()),
+                optional(MetricV1::AVERAGE_VALUE.name(), Ty::Quantity),
             ],
         ),
         status(
             "pods",
             vec![
-                always("metricName", Ty::String),
-                always("currentAverageValue", Ty::Quantity),
-                optional("selector", selector()),
+                always(MetricV1::METRIC_NAME.name(), Ty::String),
+                always(MetricV1::CURRENT_AVERAGE_VALUE.name(), Ty::Quantity),
+                optional(MetricV1::SELECTOR.name(), selector()),
             ],
         ),
         status("resource", [always("name", Ty::String)].into_iter().chain(utilization()).collect()),
@@ -131,10 +160,10 @@ fn metric_status() -> Vec<Field> {
         status(
             "external",
             vec![
-                always("metricName", Ty::String),
-                optional("metricSelector", selector()),
-                always("currentValue", Ty::Quantity),
-                optional("currentAverageValue", Ty::Quantity),
+                always(MetricV1::METRIC_NAME.name(), Ty::String),
+                optional(MetricV1::METRIC_SELECTOR.name(), selector()),
+                always(MetricV1::CURRENT_VALUE.name(), Ty::Quantity),
+                optional(MetricV1::CURRENT_AVERAGE_VALUE.name(), Ty::Quantity),
             ],
         ),
     ]

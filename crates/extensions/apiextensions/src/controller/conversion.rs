@@ -7,12 +7,16 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::Definition;
-use binnacle_fields::FieldRef;
-use binnacle_fields::apiextensions::v1::{ServiceReference, WebhookClientConfig, WebhookConversion};
-use binnacle_meta::{FieldErrors, FieldPath, GroupVersion, Text, aggregate, go_quote};
+use binnacle_fields::apiextensions::v1::{
+    ConversionResponse, ConversionReview, ServiceReference, WebhookClientConfig, WebhookConversion,
+};
+use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata as AnyKind, Status as ResultStatus};
+use binnacle_fields::types::{Map, Str};
+use binnacle_fields::{Field, FieldMut, FieldRef, metadata, route};
+use binnacle_meta::{FieldErrors, GroupVersion, Text, aggregate, go_quote};
 use binnacle_schema::{Limits, Object, TooManyElements, Value, json, value};
 use binnacle_scheme::{ConversionFuture, Converter, ReadFailure, within_object_limits};
-use binnacle_validation::metadata;
+use binnacle_validation::metadata as validation;
 use binnacle_webhook::{Answer, Client, ReviewKind, Service, ServiceResolver, Target, WebhookError};
 use bytes::Bytes;
 use tokio::sync::Semaphore;
@@ -202,7 +206,7 @@ impl Converter for ConversionWebhook {
         let desired = Text::from(api_version);
         Box::pin(async move {
             let Some(first) = objects.first() else { return Ok(objects) };
-            let (from, to) = (version_of(first.str_at(&["apiVersion"])).to_owned(), version_of(&desired));
+            let (from, to) = (version_of(api_version_of(first)).to_owned(), version_of(&desired));
             let start = Instant::now();
             let converted = match self.review_version() {
                 Ok(version) => self.convert_all(version, &objects, &desired).await,
@@ -246,6 +250,10 @@ async fn post(client: &Client, document: Bytes) -> Result<Answer, WebhookError> 
     }
 }
 
+fn api_version_of(object: &Value) -> &str {
+    FieldRef::root(object).at(AnyKind::API_VERSION).str()
+}
+
 fn version_of(api_version: &str) -> &str {
     api_version.rsplit('/').next().unwrap_or_default()
 }
@@ -264,9 +272,10 @@ fn service_url(service: FieldRef<ServiceReference>) -> String {
 
 /// Returns `group/version, Kind=kind`.
 fn kind_of(object: &Value) -> String {
-    let api_version = object.str_at(&["apiVersion"]);
+    let object = FieldRef::<AnyKind>::root(object);
+    let api_version = object.at(AnyKind::API_VERSION).str();
     let api_version = if api_version.is_empty() { "/" } else { api_version };
-    format!("{api_version}, Kind={}", object.str_at(&["kind"]))
+    format!("{api_version}, Kind={}", object.at(AnyKind::KIND).str())
 }
 
 /// Returns the converted objects of a review, if it is the response to this request.
@@ -277,22 +286,24 @@ fn converted_objects(mut review: Value, version: &str, uid: &str) -> Result<Vec<
     if strict && received != expected {
         return Err(format!("expected webhook response of {expected}, got {received}"));
     }
-    let Some(response) = review.get("response").filter(|response| !response.is_null()) else {
+    let mut review = FieldMut::<ConversionReview>::root(&mut review);
+    let read = review.read();
+    let Some(response) = read.at(ConversionReview::RESPONSE).set() else {
         return Err("no response provided".to_owned());
     };
-    let received = response.str_at(&["uid"]);
+    let received = response.at(ConversionResponse::UID).str();
     if strict && received != uid {
         return Err(format!("expected response.uid={}, got {}", go_quote(uid), go_quote(received)));
     }
-    let (status, message) = (response.str_at(&["result", "status"]), response.str_at(&["result", "message"]));
+    let result = response.at(ConversionResponse::RESULT);
+    let (status, message) = (result.at(ResultStatus::STATUS).str(), result.at(ResultStatus::MESSAGE).str());
     if status != "Success" {
         return Err(match message {
             "" => format!("response.result.status was '{status}', not 'Success'"),
             message => message.to_owned(),
         });
     }
-    let objects = review.at_mut(&["response", "convertedObjects"]);
-    match objects.map(std::mem::take) {
+    match review.entry(ConversionReview::RESPONSE).take(ConversionResponse::CONVERTED_OBJECTS) {
         Some(Value::List(objects)) => Ok(objects),
         _ => Ok(Vec::new()),
     }
@@ -300,21 +311,22 @@ fn converted_objects(mut review: Value, version: &str, uid: &str) -> Result<Vec<
 
 /// Fails unless a converted object has the desired version and the identity of the original.
 fn check(original: &Value, converted: &Value, desired: &str, i: usize) -> Result<(), String> {
-    let received = converted.str_at(&["apiVersion"]);
+    let [original, converted] = [original, converted].map(FieldRef::<AnyKind>::root);
+    let received = converted.at(AnyKind::API_VERSION).str();
     if received != desired {
         return Err(format!(
             "returned invalid object at index {i}: invalid groupVersion (expected {desired}, received {received})"
         ));
     }
-    let (expected, received) = (original.str_at(&["kind"]), converted.str_at(&["kind"]));
+    let (expected, received) = (original.at(AnyKind::KIND).str(), converted.at(AnyKind::KIND).str());
     if received != expected {
         return Err(format!(
             "returned invalid object at index {i}: invalid kind (expected {expected}, received {received})"
         ));
     }
-    for (path, what) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
-        let path = ["metadata", path];
-        let (expected, received) = (original.str_at(&path), converted.str_at(&path));
+    let [original, converted] = [original.at(AnyKind::METADATA), converted.at(AnyKind::METADATA)];
+    for (field, what) in [(ObjectMeta::NAME, "name"), (ObjectMeta::NAMESPACE, "namespace"), (ObjectMeta::UID, "UID")] {
+        let (expected, received) = (original.at(field).str(), converted.at(field).str());
         if received != expected {
             return Err(format!("returned invalid object: must have the same {what}: {expected} != {received}"));
         }
@@ -325,44 +337,46 @@ fn check(original: &Value, converted: &Value, desired: &str, i: usize) -> Result
 /// Replaces the metadata of a converted object by those of the original, except for labels and annotations, which a
 /// conversion may change.
 fn restore_metadata(original: &Value, converted: &mut Value) -> Result<(), String> {
-    let converted_metadata = converted.get("metadata").ok_or("missing metadata in converted object")?;
-    let converted_metadata = converted_metadata
-        .as_object()
-        .ok_or_else(|| format!("invalid metadata of type {} in converted object", go_type(converted_metadata)))?;
-    let mut restored = original.at(&["metadata"]).and_then(Value::as_object).cloned().unwrap_or_default();
-    for member in ["labels", "annotations"] {
-        let Some(given) = converted_metadata.get(member).filter(|given| !given.is_null()) else {
-            restored.remove(member);
+    let given = converted.get(AnyKind::METADATA.name()).ok_or("missing metadata in converted object")?;
+    if given.as_object().is_none() {
+        return Err(format!("invalid metadata of type {} in converted object", go_type(given)));
+    }
+    let given = FieldRef::<AnyKind>::root(converted).at(AnyKind::METADATA).detached();
+    let mut restored = metadata(original).object().cloned().unwrap_or_default();
+    for field in [ObjectMeta::LABELS, ObjectMeta::ANNOTATIONS] {
+        let name = field.name();
+        let Some(value) = given.at(field).get() else {
+            restored.remove(name);
             continue;
         };
-        let texts = given
+        let texts = value
             .as_object()
-            .ok_or_else(|| format!("invalid metadata.{member} of type {} in converted object", go_type(given)))?;
+            .ok_or_else(|| format!("invalid metadata.{name} of type {} in converted object", go_type(value)))?;
         if let Some((key, value)) = texts.iter().find(|(_, value)| value.as_str().is_none()) {
             let found = go_type(value);
-            return Err(format!("metadata.{member}[{key}] must be a string, but is {found} in converted object"));
+            return Err(format!("metadata.{name}[{key}] must be a string, but is {found} in converted object"));
         }
-        if !same_texts(texts, restored.get(member).and_then(Value::as_object)) {
-            let mut errors = FieldErrors::new();
-            match member {
-                "labels" => {
-                    let path = FieldPath::new("metadata").child("labels");
-                    metadata::validate_labels(FieldRef::located(given, &path), &mut errors);
-                }
-                _ => {
-                    let path = FieldPath::new("metadata").child("annotation");
-                    metadata::validate_annotations(FieldRef::located(given, &path), &mut errors);
-                }
-            }
-            if !errors.is_empty() {
-                return Err(aggregate(errors.iter()));
-            }
+        if !same_texts(texts, restored.get(name).and_then(Value::as_object)) {
+            check_texts(field, value)?;
         }
-        let given = given.clone();
-        restored.insert(member, given);
+        restored.insert(name, value.clone());
     }
-    converted.make_object().insert("metadata", Value::Object(restored));
+    converted.make_object().insert(AnyKind::METADATA.name(), Value::Object(restored));
     Ok(())
+}
+
+/// Validates changed labels or annotations.
+fn check_texts(field: Field<ObjectMeta, Map<Str>>, texts: &Value) -> Result<(), String> {
+    let mut errors = FieldErrors::new();
+    if field.name() == ObjectMeta::LABELS.name() {
+        let path = route![AnyKind::METADATA, ObjectMeta::LABELS].path();
+        validation::validate_labels(FieldRef::located(texts, &path), &mut errors);
+    } else {
+        // As in kube-apiserver, the path is in the singular.
+        let path = route![AnyKind::METADATA].path().child("annotation");
+        validation::validate_annotations(FieldRef::located(texts, &path), &mut errors);
+    }
+    if errors.is_empty() { Ok(()) } else { Err(aggregate(errors.iter())) }
 }
 
 /// Returns true if both have the same members, in any order.

@@ -4,6 +4,11 @@
 use std::sync::Arc;
 
 use crate::{Definition, SchemaOrigin, SchemaReader};
+use binnacle_fields::apiextensions::v1::{
+    CustomResourceDefinition as Crd, CustomResourceDefinitionSpec as Spec, CustomResourceDefinitionVersion as Version,
+    CustomResourceValidation as Validation, JSONSchemaProps,
+};
+use binnacle_fields::{FieldMut, Route};
 use binnacle_meta::Status;
 use binnacle_registry::Resource;
 use binnacle_schema::{Message, Value};
@@ -27,12 +32,15 @@ struct StoredDefinition {
 
 impl PartialDecoder {
     pub(super) fn new(resource: &Arc<Resource>) -> Self {
-        let narrow = |paths: &[&[&str]]| resource.collection.narrowed(paths);
-        Self {
-            resource: resource.clone(),
-            without_schemas: narrow(Definition::PARTS),
-            schemas: Arc::new(narrow(&[&["spec", "versions", "schema", "openAPIV3Schema"]])),
-        }
+        let narrow = |paths: &[Vec<&str>]| {
+            let paths: Vec<&[&str]> = paths.iter().map(Vec::as_slice).collect();
+            resource.collection.narrowed(&paths)
+        };
+        let schemas = Definition::SCHEMAS.names();
+        // The empty name leaves the properties of schemas without fields.
+        let presence = [schemas.as_slice(), &[JSONSchemaProps::PROPERTIES.name(), ""]].concat();
+        let parts: Vec<_> = Definition::PARTS.iter().map(Route::names).chain([presence]).collect();
+        Self { resource: resource.clone(), without_schemas: narrow(&parts), schemas: Arc::new(narrow(&[schemas])) }
     }
 
     /// Decodes all but the schemas of a definition.
@@ -53,8 +61,9 @@ impl SchemaReader for StoredDefinition {
         let entry = &self.entry;
         // `part` logs its errors. The definition was readable when the server started to serve it.
         let mut part = self.resource.collection.part(&self.schemas, &entry.value(), entry.revision()).ok()?;
-        let version = part.at_mut(&["spec", "versions"])?.as_list_mut()?.get_mut(version)?;
-        let schema = version.at_mut(&["schema", "openAPIV3Schema"]).map(std::mem::take)?;
-        (!schema.is_null()).then_some(schema)
+        let mut definition = FieldMut::<Crd>::root(&mut part);
+        let mut spec = definition.structure(Crd::SPEC)?;
+        let mut version = spec.items(Spec::VERSIONS).nth(version)?;
+        version.structure(Version::SCHEMA)?.take(Validation::OPEN_APIV3_SCHEMA)
     }
 }

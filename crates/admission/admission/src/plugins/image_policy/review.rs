@@ -87,13 +87,15 @@ static REVIEW: LazyLock<Message> = LazyLock::new(|| {
     let status = Message::new(
         "ImageReviewStatus",
         vec![
-            Field::new("allowed", Ty::Bool),
-            Field::new("reason", Ty::String),
-            Field::new("auditAnnotations", Ty::Map(Box::new(Ty::String))),
+            Field::new(ImageReviewStatus::ALLOWED.name(), Ty::Bool),
+            Field::new(ImageReviewStatus::REASON.name(), Ty::String),
+            Field::new(ImageReviewStatus::AUDIT_ANNOTATIONS.name(), Ty::Map(Box::new(Ty::String))),
         ],
     );
-    let status = Field::new("status", Ty::Message(MessageRef::Shared(Arc::new(status))));
-    Message::new(KIND, vec![Field::new("kind", Ty::String), Field::new("apiVersion", Ty::String), status])
+    let status = Field::new(ImageReview::STATUS.name(), Ty::Message(MessageRef::Shared(Arc::new(status))));
+    let [kind, api_version] =
+        [ImageReview::KIND, ImageReview::API_VERSION].map(|field| Field::new(field.name(), Ty::String));
+    Message::new(KIND, vec![kind, api_version, status])
 });
 
 impl ReviewResponse {
@@ -109,11 +111,12 @@ impl ReviewResponse {
             malformed(format!("couldn't get version/kind; json parse error: {}", error.to_string()))
         };
         let tree = json::parse(&response.body, &Limits::default()).map_err(|error| unread(&error))?;
-        let or = |member: &str, default: &'static str| match tree.str_at(&[member]) {
+        let review = FieldRef::<ImageReview>::root(&tree);
+        let or = |field, default: &'static str| match review.at(field).str() {
             "" => default.to_owned(),
             text => text.to_owned(),
         };
-        let (kind, api_version) = (or("kind", KIND), or("apiVersion", API_VERSION));
+        let (kind, api_version) = (or(ImageReview::KIND, KIND), or(ImageReview::API_VERSION, API_VERSION));
         if (kind.as_str(), api_version.as_str()) != (KIND, API_VERSION) {
             return Err(response.failure().unwrap_or_else(|| malformed(kind_error(kinds, &kind, &api_version))));
         }

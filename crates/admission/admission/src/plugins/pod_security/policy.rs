@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata as AnyKind};
 use binnacle_fields::types::{Map, Str};
-use binnacle_fields::{FieldRef, metadata};
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::{FieldRef, metadata, route};
+use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::Value;
 
 use crate::lookup::Labels;
@@ -85,8 +85,8 @@ impl Policy {
         let label = |name: &str| labels.iter().find(|(key, _)| key.strip_prefix(PREFIX) == Some(name));
         let mut errors = FieldErrors::new();
         let mut invalid = |name: &str, value: &str, why: &str| {
-            let at = FieldPath::new("metadata").child("labels").key(&format!("{PREFIX}{name}"));
-            errors.push(FieldError::invalid(&at, value, why));
+            let labels = route![AnyKind::METADATA, ObjectMeta::LABELS].path();
+            errors.push(FieldError::invalid(&labels.key(&format!("{PREFIX}{name}")), value, why));
         };
         let mut read = |[mode, version]: [&str; 2], default: LevelVersion, unreadable: Level| {
             let mut read = default;

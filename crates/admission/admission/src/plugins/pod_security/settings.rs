@@ -1,10 +1,15 @@
 //! The configuration of PodSecurity: defaults for namespaces without labels, and exemptions.
 
-use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::PodSpec;
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::types::{List, Str};
+use binnacle_fields::{Field, FieldRef};
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 use binnacle_validation::names::{dns1123_label_name, dns1123_subdomain_name};
+
+use crate::config::formats::{
+    PodSecurityConfiguration as Configuration, PodSecurityDefaults as Defaults, PodSecurityExemptions as Exemptions,
+};
 
 use super::policy::{LEVELS, Level, LevelVersion, Policy, VERSIONS, parse_version};
 
@@ -21,28 +26,33 @@ impl PodSecuritySettings {
     /// Reads the configuration object.
     pub fn read(object: &Value) -> Result<Self, FieldErrors> {
         let mut errors = FieldErrors::new();
-        let mut mode = |name: &str| {
-            let path = FieldPath::new("defaults");
-            let version_name = format!("{name}-version");
-            let (level, version) = (text(object, name, "privileged"), text(object, &version_name, "latest"));
+        let configuration = FieldRef::<Configuration>::root(object);
+        let (defaults, exemptions) =
+            (configuration.at(Configuration::DEFAULTS), configuration.at(Configuration::EXEMPTIONS));
+        let mut mode = |level: Field<Defaults, Str>, version: Field<Defaults, Str>| {
+            let (level, version) = (defaults.at(level), defaults.at(version));
             LevelVersion {
-                level: Level::parse(level).unwrap_or_else(|| {
-                    errors.push(FieldError::invalid(&path.child(name), level, LEVELS));
+                level: Level::parse(text(level, "privileged")).unwrap_or_else(|| {
+                    errors.push(level.invalid(LEVELS));
                     Level::Restricted
                 }),
-                version: parse_version(version).unwrap_or_else(|()| {
-                    errors.push(FieldError::invalid(&path.child(&version_name), version, VERSIONS));
+                version: parse_version(text(version, "latest")).unwrap_or_else(|()| {
+                    errors.push(version.invalid(VERSIONS));
                     None
                 }),
             }
         };
-        let (enforce, warn, audit) = (mode("enforce"), mode("warn"), mode("audit"));
-        let namespaces = exempt(object, "namespaces", &|name| dns1123_label_name(name, false), &mut errors);
-        let runtime_classes =
-            exempt(object, "runtimeClasses", &|name| dns1123_subdomain_name(name, false), &mut errors);
-        let problems_of_username =
-            |name: &str| if name.is_empty() { vec!["username must not be empty".to_owned()] } else { Vec::new() };
-        let usernames = exempt(object, "usernames", &problems_of_username, &mut errors);
+        let enforce = mode(Defaults::ENFORCE, Defaults::ENFORCE_VERSION);
+        let warn = mode(Defaults::WARN, Defaults::WARN_VERSION);
+        let audit = mode(Defaults::AUDIT, Defaults::AUDIT_VERSION);
+        let mut exempt =
+            |list, problems: &dyn Fn(&str) -> Vec<String>| exempt(exemptions.at(list), problems, &mut errors);
+        let namespaces = exempt(Exemptions::NAMESPACES, &|name| dns1123_label_name(name, false));
+        let runtime_classes = exempt(Exemptions::RUNTIME_CLASSES, &|name| dns1123_subdomain_name(name, false));
+        let usernames = exempt(Exemptions::USERNAMES, &|name| match name {
+            "" => vec!["username must not be empty".to_owned()],
+            _ => Vec::new(),
+        });
         if !errors.is_empty() {
             return Err(errors);
         }
@@ -63,23 +73,19 @@ impl PodSecuritySettings {
     }
 }
 
-fn text<'a>(object: &'a Value, name: &str, default: &'a str) -> &'a str {
-    match object.str_at(&["defaults", name]) {
-        "" => default,
-        given => given,
-    }
+fn text<'v>(field: FieldRef<'_, 'v, Str>, default: &'v str) -> &'v str {
+    if field.is_empty() { default } else { field.str() }
 }
 
-fn exempt(object: &Value, list: &str, problems: &dyn Fn(&str) -> Vec<String>, errors: &mut FieldErrors) -> Vec<String> {
+fn exempt(list: FieldRef<List<Str>>, problems: &dyn Fn(&str) -> Vec<String>, errors: &mut FieldErrors) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for (i, name) in errors.while_room(object.list_at(&["exemptions", list]).iter().enumerate()) {
-        let name = name.as_str().unwrap_or("");
-        let at = FieldPath::new("exemptions").child(list).index(i);
+    for item in errors.while_room(list.items()) {
+        let name = item.str();
         let problems = problems(name);
         if !problems.is_empty() {
-            errors.push(FieldError::invalid(&at, name, problems.join(", ")));
+            errors.push(item.invalid_as(name, problems.join(", ")));
         } else if names.iter().any(|known| known == name) {
-            errors.push(FieldError::duplicate(&at, name));
+            errors.push(item.duplicate());
         } else {
             names.push(name.to_owned());
         }

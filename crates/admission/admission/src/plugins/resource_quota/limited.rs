@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use binnacle_fields::FieldRef;
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_meta::FieldErrors;
 use binnacle_registry::admission::Attributes;
 use binnacle_schema::Value;
 
 use super::evaluator::{Evaluator, Selector};
+use crate::config::formats::{QuotaConfiguration, QuotaLimit};
 use crate::plugins::pod_resources::Resources;
 
 /// A resource whose usage must be covered by a quota.
@@ -25,18 +26,18 @@ impl LimitedResource {
     /// Reads the configuration object.
     pub fn read(file: &Value) -> Result<Vec<Self>, FieldErrors> {
         let mut errors = FieldErrors::new();
-        let path = FieldPath::new("limitedResources");
-        let limited = file.list_at(&["limitedResources"]).iter().enumerate().map(|(i, limited)| {
-            let text = |member: &str| limited.str_at(&[member]).to_owned();
-            if text("resource").is_empty() {
-                errors.push(FieldError::required(&path.index(i).child("resource"), ""));
+        let file = FieldRef::<QuotaConfiguration>::root(file);
+        let limits = file.at(QuotaConfiguration::LIMITED_RESOURCES);
+        let limited = limits.items().map(|limit| {
+            let resource = limit.at(QuotaLimit::RESOURCE);
+            if resource.is_empty() {
+                errors.push(resource.required(""));
             }
-            let contains = limited.list_at(&["matchContains"]).iter().filter_map(Value::as_str);
             Self {
-                group: text("apiGroup"),
-                resource: text("resource"),
-                contains: contains.map(str::to_owned).collect(),
-                scopes: limited.list_at(&["matchScopes"]).to_vec(),
+                group: limit.at(QuotaLimit::API_GROUP).str().to_owned(),
+                resource: resource.str().to_owned(),
+                contains: limit.at(QuotaLimit::MATCH_CONTAINS).strs().map(str::to_owned).collect(),
+                scopes: limit.at(QuotaLimit::MATCH_SCOPES).list().to_vec(),
             }
         });
         let limited = limited.collect();

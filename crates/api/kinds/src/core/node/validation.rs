@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::{
     Node, NodeAddress, NodeSpec as Spec, NodeStatus as Status, NodeSwapStatus, NodeSystemInfo, Taint,
 };
-use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::meta::v1::{ObjectMeta, OwnerReference};
 use binnacle_fields::types::{List, Map, Str};
+use binnacle_fields::{FieldRef, messages};
 use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::{Limits, json};
 use binnacle_validation::ip::LegacyIpRules;
@@ -15,6 +15,15 @@ use binnacle_validation::{checks, ip, names, repeated, resource_names};
 
 use super::config_source;
 use crate::{Features, internal};
+
+messages! {
+    /// The annotation that lists controllers whose pods should avoid the node.
+    AvoidPods { PREFER_AVOID_PODS: List<AvoidPodsEntry> = "preferAvoidPods" }
+
+    AvoidPodsEntry { POD_SIGNATURE: PodSignature = "podSignature" }
+
+    PodSignature { POD_CONTROLLER: OwnerReference = "podController" }
+}
 
 const TAINTS_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/taints";
 const AVOID_PODS_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/preferAvoidPods";
@@ -117,16 +126,17 @@ fn annotations(annotations: FieldRef<Map<Str>>, errors: &mut FieldErrors) {
         Ok(avoid) => avoid,
         Err(why) => return errors.push(FieldError::invalid(&path.child("AvoidPods"), AVOID_PODS_ANNOTATION, why)),
     };
-    for (i, entry) in errors.while_room(avoid.list_at(&["preferAvoidPods"]).iter().enumerate()) {
+    let entries = FieldRef::<AvoidPods>::root(&avoid).at(AvoidPods::PREFER_AVOID_PODS).values();
+    for (i, entry) in errors.while_room(entries.enumerate()) {
+        // kube-apiserver reports the names of Go.
         let at = path.child(AVOID_PODS_ANNOTATION).index(i).child("PodSignature");
-        let controller = entry.get("podSignature").and_then(|signature| signature.get("podController"));
-        match controller.filter(|controller| !controller.is_null()) {
-            None => errors.push(FieldError::required(&at, "")),
-            Some(controller) if !controller.bool_at(&["controller"]) => {
-                let at = at.child("PodController").child("Controller");
-                errors.push(FieldError::invalid(&at, false, "must point to a controller"));
-            }
-            Some(_) => {}
+        let signature = entry.at(AvoidPodsEntry::POD_SIGNATURE);
+        let controller = signature.at(PodSignature::POD_CONTROLLER);
+        if !controller.is_set() {
+            errors.push(FieldError::required(&at, ""));
+        } else if !controller.at(OwnerReference::CONTROLLER).bool() {
+            let at = at.child("PodController").child("Controller");
+            errors.push(FieldError::invalid(&at, false, "must point to a controller"));
         }
     }
 }

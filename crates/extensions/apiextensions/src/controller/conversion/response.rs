@@ -1,5 +1,8 @@
 //! The type checks of a conversion webhook's response, with the errors of Go's JSON decoder.
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::apiextensions::v1::{ConversionResponse, ConversionReview};
+use binnacle_fields::meta::v1::{PartialObjectMetadata as AnyKind, Status};
 use binnacle_meta::bounded_text;
 use binnacle_schema::{Value, json};
 
@@ -8,30 +11,31 @@ const MAX_SHOWN: usize = 16 << 10;
 
 /// Checks the types of those members of a review that the server uses. `null` counts as an absent member.
 pub(super) fn check_types(review: &Value, version: &str) -> Result<(), String> {
-    for (member, what) in [("request", "ConversionRequest"), ("response", "ConversionResponse")] {
-        let is_object = |value: &Value| matches!(value, Value::Object(_));
-        expect(review, member, is_object, &format!("ConversionReview.{member}"), &format!("{version}.{what}"))?;
-    }
-    let Some(response) = review.get("response").filter(|response| !response.is_null()) else { return Ok(()) };
-    let is_text = |value: &Value| value.as_str().is_some();
-    let is_list = |value: &Value| matches!(value, Value::List(_));
-    let of = "ConversionResponse.response";
-    expect(response, "uid", is_text, &format!("{of}.uid"), "types.UID")?;
-    expect(response, "convertedObjects", is_list, &format!("{of}.convertedObjects"), "[]runtime.RawExtension")?;
+    let review = FieldRef::<ConversionReview>::root(review);
     let is_object = |value: &Value| matches!(value, Value::Object(_));
-    expect(response, "result", is_object, &format!("{of}.result"), "v1.Status")?;
-    let Some(result) = response.get("result") else { return Ok(()) };
-    for (member, go) in [("status", "string"), ("message", "string"), ("reason", "v1.StatusReason")] {
-        expect(result, member, is_text, &format!("Status.response.result.{member}"), go)?;
-    }
+    let is_list = |value: &Value| matches!(value, Value::List(_));
     let is_number = |value: &Value| matches!(value, Value::Int(_));
-    expect(result, "code", is_number, "Status.response.result.code", "int32")
+    let is_text = |value: &Value| value.as_str().is_some();
+    let (request, response) = (review.at(ConversionReview::REQUEST), review.at(ConversionReview::RESPONSE));
+    expect(request, is_object, "ConversionReview", &format!("{version}.ConversionRequest"))?;
+    expect(response, is_object, "ConversionReview", &format!("{version}.ConversionResponse"))?;
+    let of = "ConversionResponse";
+    expect(response.at(ConversionResponse::UID), is_text, of, "types.UID")?;
+    expect(response.at(ConversionResponse::CONVERTED_OBJECTS), is_list, of, "[]runtime.RawExtension")?;
+    let result = response.at(ConversionResponse::RESULT);
+    expect(result, is_object, of, "v1.Status")?;
+    for (field, go) in [(Status::STATUS, "string"), (Status::MESSAGE, "string"), (Status::REASON, "v1.StatusReason")] {
+        expect(result.at(field), is_text, "Status", go)?;
+    }
+    expect(result.at(Status::CODE), is_number, "Status", "int32")
 }
 
-fn expect(of: &Value, member: &str, fits: impl Fn(&Value) -> bool, field: &str, go: &str) -> Result<(), String> {
-    match of.get(member).filter(|value| !value.is_null() && !fits(value)) {
+/// Fails if a field of the Go struct `of` has a value that does not fit the Go type.
+fn expect<T>(field: FieldRef<T>, fits: impl Fn(&Value) -> bool, of: &str, go: &str) -> Result<(), String> {
+    match field.get().filter(|value| !fits(value)) {
         Some(other) => {
-            Err(format!("json: cannot unmarshal {} into Go struct field {field} of type {go}", json::json_type(other)))
+            let (found, path) = (json::json_type(other), field.path());
+            Err(format!("json: cannot unmarshal {found} into Go struct field {of}.{path} of type {go}"))
         }
         None => Ok(()),
     }
@@ -40,7 +44,7 @@ fn expect(of: &Value, member: &str, fits: impl Fn(&Value) -> bool, field: &str, 
 /// Fails unless a converted object is an object with a kind.
 pub(super) fn check_object(object: &Value) -> Result<(), String> {
     match object {
-        Value::Object(_) if object.str_at(&["kind"]).is_empty() => {
+        Value::Object(_) if FieldRef::root(object).at(AnyKind::KIND).is_empty() => {
             // The beginning of a long object suffices.
             let text = json::to_string(object);
             Err(format!("Object 'Kind' is missing in '{}'", bounded_text(&text, MAX_SHOWN)))
