@@ -22,6 +22,9 @@ _binnacle() {
             binnacle,check)
                 cmd="binnacle__subcmd__check"
                 ;;
+            binnacle,compare)
+                cmd="binnacle__subcmd__compare"
+                ;;
             binnacle,completion)
                 cmd="binnacle__subcmd__completion"
                 ;;
@@ -48,6 +51,9 @@ _binnacle() {
                 ;;
             binnacle__subcmd__help,check)
                 cmd="binnacle__subcmd__help__subcmd__check"
+                ;;
+            binnacle__subcmd__help,compare)
+                cmd="binnacle__subcmd__help__subcmd__compare"
                 ;;
             binnacle__subcmd__help,completion)
                 cmd="binnacle__subcmd__help__subcmd__completion"
@@ -77,7 +83,7 @@ _binnacle() {
 
     case "${cmd}" in
         binnacle)
-            opts="-h -V --help --version check doctor sizes migrate backup restore salvage completion help"
+            opts="-h -V --help --version check doctor sizes migrate backup restore salvage compare completion help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -133,6 +139,92 @@ _binnacle() {
                     ;;
                 -o)
                     COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__compare)
+            opts="-h --from --kubeconfig-a --token-file-a --cafile-a --certfile-a --keyfile-a --kubeconfig-b --token-file-b --cafile-b --certfile-b --keyfile-b --insecure-skip-tls-verify --same-store --dry-run --impersonate --accept --filter --variants --seed --rate --html --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --kubeconfig-a)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token-file-a)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cafile-a)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --certfile-a)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --keyfile-a)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --kubeconfig-b)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token-file-b)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cafile-b)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --certfile-b)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --keyfile-b)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --accept)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --filter)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --variants)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --html)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --json)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 *)
@@ -199,7 +291,7 @@ _binnacle() {
             return 0
             ;;
         binnacle__subcmd__help)
-            opts="check doctor sizes migrate backup restore salvage completion help"
+            opts="check doctor sizes migrate backup restore salvage compare completion help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -227,6 +319,20 @@ _binnacle() {
             return 0
             ;;
         binnacle__subcmd__help__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__help__subcmd__compare)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

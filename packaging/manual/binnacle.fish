@@ -33,6 +33,7 @@ complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "migrate" -d 'Copi
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "backup" -d 'Backs up a store to a file'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "restore" -d 'Restores a backup, an etcd snapshot or a kine database to a data directory'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "salvage" -d 'Copies the intact objects of a damaged store to a new one'
+complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "compare" -d 'Replays requests against two API servers and compares the answers'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "completion" -d 'Prints the completion script for a shell'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c binnacle -n "__fish_binnacle_using_subcommand check" -s o -l output -d 'Output format' -r -f -a "text\t''
@@ -78,13 +79,37 @@ complete -c binnacle -n "__fish_binnacle_using_subcommand salvage" -l bump-revis
 complete -c binnacle -n "__fish_binnacle_using_subcommand salvage" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
 complete -c binnacle -n "__fish_binnacle_using_subcommand salvage" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l from -d 'The audit log, HAR file or directory of recorded cases to replay' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l kubeconfig-a -d 'The credentials and the certificate authority for this server; its URL is not used' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l token-file-a -d 'A file with a bearer token for this server' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l cafile-a -d 'The certificate authorities for this server; if not set, those of the system' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l certfile-a -d 'The TLS client certificate for this server' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l keyfile-a -d 'The TLS client key of the certificate' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l kubeconfig-b -d 'The credentials and the certificate authority for this server; its URL is not used' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l token-file-b -d 'A file with a bearer token for this server' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l cafile-b -d 'The certificate authorities for this server; if not set, those of the system' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l certfile-b -d 'The TLS client certificate for this server' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l keyfile-b -d 'The TLS client key of the certificate' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l accept -d 'Media type of the answers to reads; with several, each read is sent once for each of them' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l filter -d 'Replay only recorded cases with this text in AREA/NAME' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l variants -d 'Replay N random changes of each recorded case in place of the case' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l seed -d 'Seed of the random changes; the same seed makes the same changes' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l rate -d 'Maximum number of requests to each server per second; no limit by default. Recorded cases are not limited' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l html -d 'Write the report as a page' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l json -d 'Write the report as JSON' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l insecure-skip-tls-verify -d 'Accept any certificate of the servers'
+complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l same-store -d 'Both servers use one etcd: identifiers, versions and times must be equal, and lists are read at the version of the first answer'
+complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l dry-run -d 'Send the writes of the log as well, with dryRun=All'
+complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l impersonate -d 'Send each request of an audit log as the user who sent it'
+complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c binnacle -n "__fish_binnacle_using_subcommand completion" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "check" -d 'Checks a data directory or a backup file for damage'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "doctor" -d 'Checks whether this release can serve a store'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "sizes" -d 'Shows the size of each resource in a store'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "migrate" -d 'Copies all data from one store to another'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "backup" -d 'Backs up a store to a file'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "restore" -d 'Restores a backup, an etcd snapshot or a kine database to a data directory'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "salvage" -d 'Copies the intact objects of a damaged store to a new one'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "completion" -d 'Prints the completion script for a shell'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage compare completion help" -f -a "check" -d 'Checks a data directory or a backup file for damage'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage compare completion help" -f -a "doctor" -d 'Checks whether this release can serve a store'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage compare completion help" -f -a "sizes" -d 'Shows the size of each resource in a store'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage compare completion help" -f -a "migrate" -d 'Copies all data from one store to another'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage compare completion help" -f -a "backup" -d 'Backs up a store to a file'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage compare completion help" -f -a "restore" -d 'Restores a backup, an etcd snapshot or a kine database to a data directory'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage compare completion help" -f -a "salvage" -d 'Copies the intact objects of a damaged store to a new one'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage compare completion help" -f -a "compare" -d 'Replays requests against two API servers and compares the answers'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage compare completion help" -f -a "completion" -d 'Prints the completion script for a shell'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage compare completion help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

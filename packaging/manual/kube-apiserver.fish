@@ -72,6 +72,10 @@ complete -c kube-apiserver -l audit-webhook-spill-max-size -d 'Maximum size of -
 complete -c kube-apiserver -l audit-webhook-truncate-max-batch-size -d 'Maximum size of a batch in bytes, at least that of an event; larger batches are split. Only with truncation.' -r -f
 complete -c kube-apiserver -l audit-webhook-truncate-max-event-size -d 'Maximum size of an event in bytes. Larger events lose their request and response objects, and are dropped if they are still too large. Only with truncation.' -r -f
 complete -c kube-apiserver -l audit-webhook-version -d 'API group and version of events. The only one is audit.k8s.io/v1.' -r -f
+complete -c kube-apiserver -l compare-dir -d 'Directory for the differences that --compare-with finds, as recorded cases without secrets: at most 3 files for each cause and 1000 files in total. If not set, differences are counted and logged only.' -r -f -a "(__fish_complete_directories)"
+complete -c kube-apiserver -l compare-kubeconfig -d 'Kubeconfig file with the credentials for the server of --compare-with and its certificate authority; its URL is not used. Repeated requests impersonate their users, so the user in the file needs the permission to impersonate them. Credentials of clients are never sent to the other server.' -r -f
+complete -c kube-apiserver -l compare-rate -d 'Fraction of the requests that --compare-with repeats, above 0 and at most 1.' -r -f
+complete -c kube-apiserver -l compare-with -d 'URL of another API server of the same etcd, such as the kube-apiserver beside a server with --read-only. A sample of the reads and access reviews is repeated there at the same resourceVersion, after the client has its answer; the answers are compared, and differences are counted in binnacle_compare_total and logged once for each cause. Needs --compare-kubeconfig.' -r -f
 complete -c kube-apiserver -l debug-socket-path -d 'Path of a Unix domain socket that serves what --profiling does, without authentication and authorization: the permissions of the file control access.' -r -F
 complete -c kube-apiserver -l api-audiences -d 'Identifiers of the API, comma-separated: a bearer token that is bound to audiences must be bound to one of them. If not set, the values of --service-account-issuer.' -r -f
 complete -c kube-apiserver -l authentication-config -d 'File with an AuthenticationConfiguration: JWT authenticators, and anonymous requests by path. Excludes the --oidc-* flags. It is reloaded when it changes.' -r -F
@@ -170,6 +174,7 @@ complete -c kube-apiserver -l audit-log-compress -d 'Compress rotated audit log 
 complete -c kube-apiserver -l audit-log-truncate-enabled -d 'Truncate events and split batches that exceed the maximum sizes.'
 complete -c kube-apiserver -l audit-webhook-batch-throttle-enable -d 'Throttle batches to a rate (throttle-qps) and a burst (throttle-burst). Only in batch mode.'
 complete -c kube-apiserver -l audit-webhook-truncate-enabled -d 'Truncate events and split batches that exceed the maximum sizes.'
+complete -c kube-apiserver -l compare-dry-run -d 'Compare writes with dryRun=All as well. The other server then runs its admission webhooks for them.'
 complete -c kube-apiserver -l enable-live-page -d 'Serve a web page at /debug/live with live figures of the server: requests, clients, watchers, priority levels, store, caches, webhooks. Users need permission to get /debug/live*.'
 complete -c kube-apiserver -l profiling -d 'Serve profiles at /debug/pprof/, and /debug/flags/v, which sets the log verbosity while the server runs.'
 complete -c kube-apiserver -l anonymous-auth -d 'Accept requests without credentials as anonymous requests, with the user name system:anonymous and the group system:unauthenticated. Always off with --authorization-mode=AlwaysAllow.'

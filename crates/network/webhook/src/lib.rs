@@ -25,4 +25,5 @@ pub use metrics::register_metrics;
 pub use review::ReviewKind;
 pub use service::{Service, ServiceResolver};
 pub use target::{Credential, Identity, IdentityFiles, Target, TargetError};
+pub use tls::config as tls_config;
 pub use users::Users;

@@ -10,7 +10,11 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::target::{Identity, Target, TargetError};
 
-pub(crate) fn config(target: &Target) -> Result<ClientConfig, TargetError> {
+/// Returns the TLS configuration of a client for a target.
+///
+/// # Errors
+/// If a certificate or a key cannot be read.
+pub fn config(target: &Target) -> Result<ClientConfig, TargetError> {
     let failed = |error: String| TargetError(format!("tls: {error}"));
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())

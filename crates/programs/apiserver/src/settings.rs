@@ -16,6 +16,7 @@ mod values;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+pub use binnacle_comparison::ShadowOptions;
 use binnacle_controlplane::{EndpointReconciler, default_advertise_address};
 use binnacle_features::{Features, Gates};
 use binnacle_meta::go_quote;

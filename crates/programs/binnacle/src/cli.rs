@@ -9,11 +9,11 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::Value;
 
 use crate::location::{EtcdAccess, ReadableStore, StoreLocation, directory};
-use crate::{Error, backup, check, completion, doctor, migrate, salvage, sizes};
+use crate::{Error, backup, check, compare, completion, doctor, migrate, salvage, sizes};
 
 const ABOUT: &str = "\
 Administers the data of Binnacle's kube-apiserver: checks, measures, backs up and restores a store, and migrates it between the \
-embedded store and etcd.
+embedded store and etcd. Compares the answers of two API servers.
 
 A STORE is one of
   embedded:DIR           the data directory of kube-apiserver, or its subdirectory store; DIR alone means the same
@@ -34,6 +34,7 @@ pub fn command() -> Command {
         .subcommand(backup_command())
         .subcommand(restore_command())
         .subcommand(salvage_command())
+        .subcommand(compare::command())
         .subcommand(completion::command())
 }
 
@@ -301,6 +302,11 @@ pub async fn run(matches: &ArgMatches) -> Result<bool, Error> {
             print(matches, salvaged.text(), &salvaged.json())?;
             Ok(true)
         }
+        "compare" => {
+            let report = compare::run(matches).await?;
+            write(&report.text())?;
+            Ok(report.is_clean())
+        }
         "completion" => {
             write(completion::script(matches)?)?;
             Ok(true)
@@ -385,6 +391,11 @@ mod tests {
             ("restore file /a --revision -7", false),
             ("salvage /a /b --bump-revision 7 -o json", true),
             ("salvage /a", false),
+            ("compare https://a https://b", true),
+            ("compare https://a https://b --from log --dry-run --impersonate --rate 0.5 --html f --json g", true),
+            ("compare https://a https://b --certfile-a c", false),
+            ("compare https://a https://b --rate 0", false),
+            ("compare https://a", false),
             ("completion bash", true),
             ("completion zsh kube-apiserver", true),
             ("completion powershell", false),

@@ -1,11 +1,12 @@
 //! The program `binnacle` for administrators: inspects, checks, migrates, backs up and restores stores.
 //!
 //! The crate only uses the interface of `binnacle_store` and copies values as bytes, encrypted or not; only `doctor`
-//! decodes them. `docs/tools.md` is the manual.
+//! decodes them. `compare` speaks to API servers. `docs/tools.md` is the manual.
 
 mod backup;
 mod check;
 pub mod cli;
+mod compare;
 mod completion;
 mod doctor;
 mod error;

@@ -20,6 +20,10 @@ const SECTIONS: [Section; 3] = [
             Example("binnacle restore /backups/monday /var/lib/binnacle-new"),
             Text("Check before an adoption whether the server can serve the objects in an etcd cluster:"),
             Example("binnacle doctor etcd:https://10.0.0.1:2379 --etcd-cafile ca.crt"),
+            Text("Compare the answers of two servers of one etcd to the requests in an audit log:"),
+            Example(
+                "binnacle compare --from audit.log --same-store --html report.html https://10.0.0.1:6443 https://10.0.0.2:6443",
+            ),
         ],
     ),
     ("SEE ALSO", &[Text("kube-apiserver(8)")]),

@@ -6,8 +6,8 @@
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
 
-use binnacle_recorded::{Endpoint, File, record};
-use binnacle_testkit::https::Handshake;
+use binnacle_comparison::{File, record};
+use binnacle_recorded::endpoint;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -36,8 +36,7 @@ async fn write(path: &str, server: Option<(&str, &str, &str)>, text: &str) -> Re
     if let Some((port, authority, token)) = server {
         let port: u16 = port.parse().map_err(|error| format!("{port}: {error}"))?;
         let address = (Ipv4Addr::LOCALHOST, port).into();
-        let handshake = Handshake { name: "127.0.0.1", ..Handshake::new(read(authority)?).alpn(&["http/1.1"]) };
-        let endpoint = Endpoint { address, handshake, token: token.to_owned() };
+        let endpoint = endpoint(address, "127.0.0.1", &read(authority)?, token)?;
         for (place, case) in file.cases()?.iter().enumerate().filter(|(_, case)| case.head.name.contains(text)) {
             let recorded = record(&endpoint, case).await.map_err(|error| format!("{}: {error}", case.head.name))?;
             file.expect(place, recorded);

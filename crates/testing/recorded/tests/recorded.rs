@@ -5,7 +5,8 @@
 
 use std::path::PathBuf;
 
-use binnacle_recorded::{Endpoint, parse, read, replay, run};
+use binnacle_comparison::{Endpoint, parse, read, replay, run};
+use binnacle_recorded::endpoint;
 use binnacle_testkit::Server;
 
 /// The token of a member of `system:masters` in the token file.
@@ -27,10 +28,7 @@ async fn recorded_cases() {
     let key = key.to_str().unwrap();
     let arguments = ["--ephemeral", "--token-auth-file", &tokens, "--service-account-key-file", key];
     let server = Server::start(&[&arguments[..], &["--service-account-signing-key-file", key]].concat());
-    let mut handshake = server.admin().alpn(&["http/1.1"]);
-    handshake.identity = None;
-
-    let endpoint = Endpoint { address: server.address, handshake, token: TOKEN.to_owned() };
+    let endpoint = endpoint(server.address, "localhost", &server.admin().authority, TOKEN).unwrap();
     differences_are_found(&endpoint).await;
     let results = run(&endpoint, areas, &filter).await;
     assert!(results.ran > 0, "no case has {filter:?} in its name");

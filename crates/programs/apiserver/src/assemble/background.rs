@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use binnacle_aggregator::Peers;
 use binnacle_audit::Auditor;
+use binnacle_comparison::Shadow;
 use binnacle_controllers::PostStartHook;
 use binnacle_controlplane::{ControlPlane, start_policy_informers};
 use binnacle_egress::{Dialer, Network};
@@ -50,6 +51,8 @@ pub(super) struct Background {
     pub(super) watch_tasks: JoinSet<()>,
     pub(super) fairness: Option<Arc<FlowControl>>,
     pub(super) tracer: Option<Arc<Tracer>>,
+    /// Samples requests for the comparison with another server.
+    pub(super) shadow: Option<Arc<Shadow>>,
     pub(super) store_maintenance: StoreMaintenance,
     pub(super) failed_tasks: FailedTasks,
     pub(super) health: Arc<Health>,
@@ -86,6 +89,7 @@ impl Background {
             .tracing
             .map(|tracing| start_tracing(&tracing, dialer, &built_in.plane, &mut watch_tasks, shutdown))
             .transpose()?;
+        let shadow = start_shadow(&base, &mut watch_tasks)?;
         let store_maintenance =
             StoreMaintenance::start(&holdings.stores, &built_in.resources, &base.config.storage, base.registry());
         let store_maintenance = store_maintenance.map_err(not_registered)?;
@@ -125,6 +129,7 @@ impl Background {
             watch_tasks,
             fairness,
             tracer,
+            shadow,
             store_maintenance,
             failed_tasks,
             health,
@@ -158,6 +163,14 @@ fn start_informers(
         hooks.extend(peers.start(watch_tasks, shutdown).map_err(|_| StartFailure::NoRegistration)?);
     }
     Ok(hooks)
+}
+
+/// Creates the sampler of the comparison with another server, and spawns its tasks, if it is configured.
+fn start_shadow(base: &Base, watch_tasks: &mut JoinSet<()>) -> Result<Option<Arc<Shadow>>, StartFailure> {
+    let Some(options) = &base.config.debugging.shadow else { return Ok(None) };
+    let (shadow, worker) = Shadow::new(options, base.registry()).map_err(StartFailure::Shadow)?;
+    worker.start(watch_tasks);
+    Ok(Some(shadow))
 }
 
 /// Creates the tracer, which decides which requests are traced, and spawns the task that exports their spans.

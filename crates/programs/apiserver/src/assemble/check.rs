@@ -24,6 +24,9 @@ pub(crate) fn check_files(settings: &Settings) -> Result<(), StartFailure> {
     if let Some(path) = &settings.auditing.policy_file {
         Policy::load(path).map_err(binnacle_audit::OptionsError::from)?;
     }
+    if let Some(shadow) = &settings.debugging.shadow {
+        shadow.check().map_err(StartFailure::Shadow)?;
+    }
     if let Some(path) = &settings.storage.encryption_file {
         binnacle_encryption::check(path, settings.storage.encryption_reload)?;
     }

@@ -67,6 +67,8 @@ pub(crate) enum StartFailure {
     Tracing(#[from] binnacle_telemetry::traces::ExporterError),
     #[error(transparent)]
     Egress(#[from] EgressError),
+    #[error("--compare-with: {0}")]
+    Shadow(String),
     #[error("API group/version apiregistration.k8s.io/v1 must be enabled")]
     NoRegistration,
     #[error("failed to apply admission: {0}")]

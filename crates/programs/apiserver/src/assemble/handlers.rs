@@ -52,7 +52,10 @@ pub(super) fn handlers(server: &mut Background) -> Handlers {
         handlers.push(Arc::new(live_page(server)));
     }
     handlers.extend(openid(server));
-    handlers
+    match &server.shadow {
+        Some(shadow) => handlers.into_iter().map(|handler| shadow.wrap(handler)).collect(),
+        None => handlers,
+    }
 }
 
 fn openapi(server: &Background, encodings: Encodings) -> OpenApiHandler {

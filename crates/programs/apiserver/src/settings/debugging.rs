@@ -1,6 +1,8 @@
-//! Settings of profiles, debug flags, traces and egress.
+//! Settings of profiles, debug flags, traces, egress and shadow comparison.
 
 use std::path::PathBuf;
+
+use binnacle_comparison::ShadowOptions;
 
 #[derive(Clone, Debug)]
 pub struct Debugging {
@@ -15,10 +17,19 @@ pub struct Debugging {
     pub tracing_config: Option<PathBuf>,
     /// A file with an EgressSelectorConfiguration.
     pub egress_config: Option<PathBuf>,
+    /// Repeats a sample of the requests on another server and compares the answers.
+    pub shadow: Option<ShadowOptions>,
 }
 
 impl Default for Debugging {
     fn default() -> Self {
-        Self { profiling: true, live_page: false, socket: None, tracing_config: None, egress_config: None }
+        Self {
+            profiling: true,
+            live_page: false,
+            socket: None,
+            tracing_config: None,
+            egress_config: None,
+            shadow: None,
+        }
     }
 }

@@ -8,10 +8,15 @@ use super::{GROUPS, inert};
 const PAGE: &str = include_str!("../../../../../docs/flags.md");
 
 /// Flags that kube-apiserver does not have.
-const OWN: [&str; 12] = [
+const OWN: [&str; 17] = [
     "audit-webhook-spill-dir",
     "audit-webhook-spill-max-size",
     "check-config",
+    "compare-dir",
+    "compare-dry-run",
+    "compare-kubeconfig",
+    "compare-rate",
+    "compare-with",
     "config",
     "data-dir",
     "enable-live-page",

@@ -28,6 +28,7 @@ mod bounded_work;
 mod cardinality;
 mod cbor;
 mod cluster;
+mod comparison;
 mod compression;
 mod config_file;
 mod controller;

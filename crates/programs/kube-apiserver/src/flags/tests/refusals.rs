@@ -52,6 +52,16 @@ fn rejects_conflicting_flags() {
             ],
             "set --feature-gates=StructuredAuthenticationConfiguration=true to use authentication-config file",
         ),
+        (&["--compare-rate=0.5"], "--compare-rate requires --compare-with"),
+        (&["--compare-with=https://a"], "--compare-with requires --compare-kubeconfig"),
+        (
+            &["--compare-with=http://a", "--compare-kubeconfig=k"],
+            "--compare-with must be a URL that begins with https://",
+        ),
+        (
+            &["--compare-with=https://a", "--compare-kubeconfig=k", "--compare-rate=1.5"],
+            "--compare-rate must be above 0 and at most 1",
+        ),
     ] {
         match run(arguments) {
             Err(error) => assert_eq!(error, want, "{arguments:?}"),

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::pointer::escape;
+use crate::mask::MASK;
+use crate::pointer::{escape, lookup};
 
 /// The maximum number of printed differences for a step.
 const SHOWN: usize = 8;
@@ -12,12 +13,47 @@ const SHOWN: usize = 8;
 const WIDTH: usize = 400;
 
 /// A difference at one place of two values.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Difference {
-    /// A JSON pointer.
-    path: String,
-    expected: Option<Value>,
-    got: Option<Value>,
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// A JSON pointer into the normal form: `/status`, `/headers/...` or `/body/...`.
+    pub path: String,
+    pub expected: Option<Value>,
+    pub got: Option<Value>,
+}
+
+impl Difference {
+    /// Replaces the values by those of normal forms without secrets.
+    pub(crate) fn mask(&mut self, expected: &Value, got: &Value) {
+        for (value, form) in [(&mut self.expected, expected), (&mut self.got, got)] {
+            if let Some(value) = value.as_mut().filter(|_| !self.path.starts_with("/body/protobuf")) {
+                *value = lookup(form, &self.path).cloned().unwrap_or_else(|| Value::from(MASK));
+            }
+        }
+    }
+
+    /// Returns the difference as text: the path and both values, shortened. Long texts begin shortly before they differ.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let cut = match (&self.expected, &self.got) {
+            (Some(Value::String(left)), Some(Value::String(right))) => common_prefix(left, right),
+            _ => 0,
+        };
+        let shown = |value: &Option<Value>| match value {
+            Some(Value::String(text)) if cut > 0 => {
+                let rest: String = text.chars().skip(cut).collect();
+                shorten(Some(&Value::from(format!("...{rest}"))))
+            }
+            value => shorten(value.as_ref()),
+        };
+        format!("{}: expected {}, got {}", self.path, shown(&self.expected), shown(&self.got))
+    }
+}
+
+/// Returns how many characters two long texts may lose at their beginning, so that their difference is shown.
+fn common_prefix(left: &str, right: &str) -> usize {
+    const CONTEXT: usize = 60;
+    let same = left.chars().zip(right.chars()).take_while(|(left, right)| left == right).count();
+    if same > 2 * CONTEXT { same - CONTEXT } else { 0 }
 }
 
 /// Compares two values member by member. Numbers are equal if their values are.
@@ -111,6 +147,18 @@ mod tests {
             let want = want.iter().map(|(path, left, right)| ((*path).to_owned(), left.clone(), right.clone()));
             assert_eq!(found, want.collect::<Vec<_>>(), "{expected} and {got}");
         }
+    }
+
+    #[test]
+    fn shows_where_long_texts_differ() {
+        let text = |left: &str, right: &str| {
+            let prefix = "x".repeat(1000);
+            let [left, right] = [left, right].map(|end| json!(format!("{prefix}{end}")));
+            differences(&left, &right)[0].text()
+        };
+        let context = "x".repeat(60);
+        assert_eq!(text("a", "b"), format!("/: expected \"...{context}a\", got \"...{context}b\""));
+        assert_eq!(differences(&json!("xa"), &json!("xb"))[0].text(), "/: expected \"xa\", got \"xb\"");
     }
 
     #[test]

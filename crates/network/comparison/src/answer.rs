@@ -1,5 +1,6 @@
 //! A response, and the part of it that a step compares.
 
+use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use serde_json::{Map, Value, json};
@@ -10,15 +11,16 @@ use crate::text::Texts;
 use crate::{claims, normal, pointer, protobuf};
 
 /// A complete response.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) headers: HeaderMap,
-    pub(crate) data: Vec<u8>,
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub data: Bytes,
 }
 
 impl Answer {
-    /// Returns the body as a value: JSON unchanged, protobuf described, anything else as text.
+    /// Returns the body as a value: JSON unchanged, protobuf described, anything else as text. Recorded cases contain
+    /// these values.
     pub(crate) fn parsed(&self) -> Value {
         let kind = header(&self.headers, CONTENT_TYPE.as_str());
         if kind.contains("vnd.kubernetes.protobuf") {
@@ -29,6 +31,20 @@ impl Answer {
             return serde_json::from_str(&text).unwrap_or_else(|_| Value::from(text));
         }
         Value::from(text)
+    }
+
+    /// Returns the body as a tree, YAML included, for comparisons that read into it.
+    pub(crate) fn tree(&self) -> Value {
+        let is_yaml = header(&self.headers, CONTENT_TYPE.as_str()).contains("yaml");
+        let yaml = if is_yaml { self.parsed_yaml() } else { None };
+        yaml.unwrap_or_else(|| self.parsed())
+    }
+
+    fn parsed_yaml(&self) -> Option<Value> {
+        let (tree, _) = binnacle_schema::yaml::parse(&self.data, &binnacle_schema::Limits::default()).ok()?;
+        let mut json = Vec::new();
+        binnacle_schema::json::write(&tree, &mut json);
+        serde_json::from_slice(&json).ok()
     }
 
     pub(crate) fn text(&self) -> String {
@@ -66,6 +82,11 @@ pub(crate) fn observe(
 
 /// Returns the content type, warnings, and the headers that the step names.
 pub(crate) fn observe_headers(step: &Step, headers: &HeaderMap, texts: &mut Texts) -> Value {
+    normal_headers(&step.check_headers, headers, texts)
+}
+
+/// Returns the content type, warnings, and the named headers.
+pub(crate) fn normal_headers(names: &[String], headers: &HeaderMap, texts: &mut Texts) -> Value {
     let mut chosen = Map::new();
     let all = |name: &str| -> Vec<String> {
         let values = headers.get_all(name).iter();
@@ -80,7 +101,7 @@ pub(crate) fn observe_headers(step: &Step, headers: &HeaderMap, texts: &mut Text
         let warnings: Vec<String> = warnings.iter().map(|warning| texts.normal(warning)).collect();
         chosen.insert("Warning".to_owned(), Value::from(warnings));
     }
-    for name in &step.check_headers {
+    for name in names {
         let values: Vec<String> = all(name).iter().map(|value| texts.header(value)).collect();
         let value = if values.is_empty() { Value::from("<absent>") } else { Value::from(values) };
         chosen.insert(name.clone(), value);
@@ -115,6 +136,7 @@ pub(crate) fn trim(step: &Step, parsed: &Value, variables: &Variables) -> Result
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use http::{HeaderMap, HeaderValue};
     use serde_json::{Value, json};
 
@@ -130,7 +152,7 @@ mod tests {
         }
         headers.append("warning", HeaderValue::from_static("299 - \"a\""));
         headers.append("warning", HeaderValue::from_static("299 - \"b\""));
-        Answer { status: 200, headers, data: body.as_bytes().to_vec() }
+        Answer { status: 200, headers, data: Bytes::copy_from_slice(body.as_bytes()) }
     }
 
     #[test]
@@ -172,10 +194,18 @@ mod tests {
             ("", "[1]", json!([1])),
             ("text/plain", "[1]", json!("[1]")),
             ("text/plain", "{\"a\":1}", json!({"a": 1})),
+            ("application/yaml", "a: 1\n", json!("a: 1\n")),
             ("application/json", "not", json!("not")),
             ("application/vnd.kubernetes.protobuf", "{}", json!({"magic": "{}"})),
         ] {
             assert_eq!(answer(kind, body).parsed(), want, "{kind} {body}");
         }
+    }
+
+    #[test]
+    fn reads_trees_in_yaml() {
+        let tree = |kind: &str, body: &str| answer(kind, body).tree();
+        assert_eq!(tree("application/yaml", "a:\n- 1\n- b: \"2\"\n"), json!({"a": [1, {"b": "2"}]}));
+        assert_eq!(tree("application/json", "[1]"), json!([1]));
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
-use crate::client::{Connection, Outgoing};
+use crate::endpoint::{Endpoint, Outgoing};
 
 /// A POST to these subresources creates no object.
 const SUBRESOURCES: [&str; 15] = [
@@ -51,11 +51,7 @@ pub(crate) fn created(outgoing: &Outgoing, answer: &Answer) -> Option<String> {
 }
 
 /// Deletes objects, first those that affect other requests, and the namespace of the case.
-pub(crate) async fn remove(
-    connection: &mut Connection<'_>,
-    created: &[String],
-    namespace: Option<&str>,
-) -> Result<(), String> {
+pub(crate) async fn remove(endpoint: &Endpoint, created: &[String], namespace: Option<&str>) -> Result<(), String> {
     let admission = |path: &&String| path.contains("/admissionregistration.k8s.io/");
     let newest = || created.iter().rev();
     let mut order: Vec<&String> = newest().filter(admission).collect();
@@ -63,57 +59,57 @@ pub(crate) async fn remove(
     let mut done: Vec<&String> = Vec::new();
     for path in order {
         if !done.contains(&path) {
-            delete(connection, path).await?;
+            delete(endpoint, path).await?;
             done.push(path);
         }
     }
     if let Some(namespace) = namespace {
         let path = format!("/api/v1/namespaces/{namespace}");
-        connection.request(&Outgoing::empty("DELETE", &path)).await?;
-        release_namespace(connection, &path).await?;
+        endpoint.request(&Outgoing::empty("DELETE", &path)).await?;
+        release_namespace(endpoint, &path).await?;
     }
     Ok(())
 }
 
-async fn delete(connection: &mut Connection<'_>, path: &str) -> Result<(), String> {
+async fn delete(endpoint: &Endpoint, path: &str) -> Result<(), String> {
     let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0,
         "propagationPolicy": "Background"});
-    let answer = connection.request(&Outgoing::json("DELETE", path, &options)).await?;
+    let answer = endpoint.request(&Outgoing::json("DELETE", path, &options)).await?;
     if answer.status == 404 {
         return Ok(());
     }
     if path.strip_prefix("/api/v1/namespaces/").is_some_and(|name| !name.contains('/')) {
-        return release_namespace(connection, path).await;
+        return release_namespace(endpoint, path).await;
     }
     let held = answer.parsed().pointer("/metadata/finalizers").is_some();
     // The server itself removes the finalizer of a definition after the last of its objects.
     if (held || ![200, 202].contains(&answer.status)) && !path.contains("/customresourcedefinitions/") {
-        drop_finalizers(connection, path).await?;
-        connection.request(&Outgoing::json("DELETE", path, &options)).await?;
+        drop_finalizers(endpoint, path).await?;
+        endpoint.request(&Outgoing::json("DELETE", path, &options)).await?;
     }
     Ok(())
 }
 
-async fn drop_finalizers(connection: &mut Connection<'_>, path: &str) -> Result<(), String> {
+async fn drop_finalizers(endpoint: &Endpoint, path: &str) -> Result<(), String> {
     let patch = json!({"metadata": {"finalizers": null}});
-    connection.request(&Outgoing::patch("PATCH", path, "application/merge-patch+json", &patch)).await.map(drop)
+    endpoint.request(&Outgoing::patch("PATCH", path, "application/merge-patch+json", &patch)).await.map(drop)
 }
 
 /// Finalizes a namespace that is being deleted, in place of the namespace controller.
-async fn release_namespace(connection: &mut Connection<'_>, path: &str) -> Result<(), String> {
-    let mut namespace = connection.request(&Outgoing::empty("GET", path)).await?.parsed();
+async fn release_namespace(endpoint: &Endpoint, path: &str) -> Result<(), String> {
+    let mut namespace = endpoint.request(&Outgoing::empty("GET", path)).await?.parsed();
     if namespace.pointer("/metadata/deletionTimestamp").is_none() {
         return Ok(());
     }
     if namespace.pointer("/metadata/finalizers").is_some() {
-        drop_finalizers(connection, path).await?;
-        namespace = connection.request(&Outgoing::empty("GET", path)).await?.parsed();
+        drop_finalizers(endpoint, path).await?;
+        namespace = endpoint.request(&Outgoing::empty("GET", path)).await?.parsed();
     }
     if namespace["kind"] != "Namespace" {
         return Ok(());
     }
     namespace["spec"] = json!({"finalizers": []});
-    connection.request(&Outgoing::json("PUT", &format!("{path}/finalize"), &namespace)).await.map(drop)
+    endpoint.request(&Outgoing::json("PUT", &format!("{path}/finalize"), &namespace)).await.map(drop)
 }
 
 #[cfg(test)]
@@ -123,7 +119,7 @@ mod tests {
 
     use super::created;
     use crate::answer::Answer;
-    use crate::client::Outgoing;
+    use crate::endpoint::Outgoing;
 
     #[test]
     fn finds_created_objects_in_responses() {
@@ -141,7 +137,7 @@ mod tests {
             ("GET", "/api/v1/nodes/a", json!({}), 201, object("a"), None),
         ] {
             let sent: Value = sent;
-            let answer = Answer { status, headers: HeaderMap::new(), data: body.to_string().into_bytes() };
+            let answer = Answer { status, headers: HeaderMap::new(), data: body.to_string().into() };
             let got = created(&Outgoing::json(method, target, &sent), &answer);
             assert_eq!(got.as_deref(), want, "{method} {target} {body}");
         }

@@ -25,6 +25,57 @@ pub(crate) fn describe(data: &[u8]) -> Value {
     Value::Object(result)
 }
 
+/// Returns the resourceVersion in the metadata of a message, empty if it has none.
+pub(crate) fn resource_version(data: &[u8]) -> Result<String, String> {
+    let envelope = fields(data.strip_prefix(MAGIC).ok_or("no envelope")?)?;
+    let kind = match bytes_of(&envelope, 1).next() {
+        Some(type_meta) => member(type_meta, 2)?,
+        None => String::new(),
+    };
+    let message = fields(bytes_of(&envelope, 2).next().ok_or("an envelope without a message")?)?;
+    let Some(metadata) = bytes_of(&message, 1).next() else { return Ok(String::new()) };
+    // ListMeta and ObjectMeta differ.
+    member(metadata, if kind.ends_with("List") || kind == "Table" { 2 } else { 6 })
+}
+
+/// Returns the numbers of the fields that lead to the first difference of two responses, as a JSON pointer. Values are
+/// not returned, since they may be secret.
+pub(crate) fn first_difference(left: &[u8], right: &[u8]) -> Option<String> {
+    if left == right {
+        return None;
+    }
+    let strip = |data: &[u8]| data.strip_prefix(MAGIC).and_then(|data| fields(data).ok().map(|_| data.to_vec()));
+    let (Some(left), Some(right)) = (strip(left), strip(right)) else { return Some(String::new()) };
+    differing_field(&left, &right, "")
+}
+
+/// The continue token of a list, which servers encode differently. The metadata of a list has at most four fields, that
+/// of a stored object has a uid as fifth.
+const CONTINUE: &str = "/2/1/3";
+
+fn differing_field(left: &[u8], right: &[u8], path: &str) -> Option<String> {
+    let (Ok(lefts), Ok(rights)) = (fields(left), fields(right)) else { return Some(path.to_owned()) };
+    let is_list = path == "/2/1" && !lefts.iter().any(|(number, _)| *number > 4);
+    for index in 0..lefts.len().max(rights.len()) {
+        match (lefts.get(index), rights.get(index)) {
+            (Some((a, Content::Number(x))), Some((b, Content::Number(y)))) if a == b && x == y => {}
+            (Some((a, Content::Bytes(x))), Some((b, Content::Bytes(y)))) if a == b => {
+                let inner = format!("{path}/{a}");
+                if x != y && !(is_list && inner == CONTINUE) {
+                    let found = differing_field(x, y, &inner);
+                    if found.is_some() {
+                        return found;
+                    }
+                }
+            }
+            (Some((a, _)), Some((b, _))) => return Some(format!("{path}/{}", a.min(b))),
+            (Some((number, _)), None) | (None, Some((number, _))) => return Some(format!("{path}/{number}")),
+            (None, None) => {}
+        }
+    }
+    None
+}
+
 /// Describes one event of a watch, with or without an envelope around it.
 pub(crate) fn describe_event(frame: &[u8]) -> Value {
     let mut event = Map::new();
@@ -162,7 +213,7 @@ fn varint(data: &mut &[u8]) -> Result<u64, String> {
 mod tests {
     use serde_json::json;
 
-    use super::{describe, describe_event};
+    use super::{describe, describe_event, first_difference, resource_version};
 
     /// Encodes a field of bytes.
     fn field(number: u8, content: &[u8]) -> Vec<u8> {
@@ -203,6 +254,31 @@ mod tests {
         ] {
             assert_eq!(describe(&data), want);
         }
+    }
+
+    #[test]
+    fn reads_versions_of_objects_and_lists() {
+        let object = field(1, &[field(1, b"a"), field(6, b"7")].concat());
+        assert_eq!(resource_version(&envelope("Pod", &object)).as_deref(), Ok("7"));
+        let list = field(1, &field(2, b"9"));
+        assert_eq!(resource_version(&envelope("PodList", &list)).as_deref(), Ok("9"));
+        assert_eq!(resource_version(&envelope("PodList", b"")).as_deref(), Ok(""));
+        assert!(resource_version(b"{}").is_err());
+    }
+
+    #[test]
+    fn finds_the_field_that_differs() {
+        let with = |name: &str| envelope("Pod", &[named(name), vec![0x10, 5]].concat());
+        assert_eq!(first_difference(&with("a"), &with("a")), None);
+        assert_eq!(first_difference(&with("a"), &with("b")).as_deref(), Some("/2/1/1"));
+        assert_eq!(first_difference(&with("a"), &envelope("Pod", &named("a"))).as_deref(), Some("/2/2"));
+        assert_eq!(first_difference(&with("a"), b"{}").as_deref(), Some(""));
+        let list = |token: &str, name: &str| {
+            let metadata = field(1, &[field(2, b"9"), field(3, token.as_bytes())].concat());
+            envelope("PodList", &[metadata, field(2, &named(name))].concat())
+        };
+        assert_eq!(first_difference(&list("x", "a"), &list("y", "a")), None, "continue tokens");
+        assert_eq!(first_difference(&list("x", "a"), &list("y", "b")).as_deref(), Some("/2/2/1/1"));
     }
 
     #[test]

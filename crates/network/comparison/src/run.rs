@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::case::{Area, Case};
-use crate::client::Endpoint;
+use crate::endpoint::Endpoint;
 use crate::replay::replay;
 
 /// The number of cases that run at the same time.

@@ -1,7 +1,7 @@
 //! The format of recorded cases, described in `docs/testing.md`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -135,15 +135,52 @@ pub struct Condition {
 /// If a file cannot be read or has unknown members.
 pub fn read(directory: &Path) -> Result<Vec<Area>, String> {
     let error = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let entries = std::fs::read_dir(directory).map_err(|failed| error(directory, &failed))?;
-    let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
-    paths.sort();
     let area = |path: &Path| {
         let text = std::fs::read_to_string(path).map_err(|failed| error(path, &failed))?;
         parse(&text).map_err(|failed| error(path, &failed))
     };
-    paths.iter().map(|path| area(path)).collect()
+    paths(directory)?.iter().map(|path| area(path)).collect()
+}
+
+/// Returns the files of a directory, by name.
+fn paths(directory: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = std::fs::read_dir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.sort();
+    Ok(paths)
+}
+
+/// Reads all areas of a directory, and returns the cases in a format that is not supported by their names.
+///
+/// # Errors
+/// If a file cannot be read.
+pub(crate) fn read_supported(directory: &Path) -> Result<(Vec<Area>, Vec<String>), String> {
+    let (mut areas, mut unsupported) = (Vec::new(), Vec::new());
+    for path in paths(directory)? {
+        let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let (area, rest) = parse_supported(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        areas.push(area);
+        unsupported.extend(rest);
+    }
+    Ok((areas, unsupported))
+}
+
+/// Reads the supported cases of one file, and returns the names of the others.
+pub(crate) fn parse_supported(text: &str) -> Result<(Area, Vec<String>), String> {
+    let mut file: Map<String, Value> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let area = file.get("area").and_then(Value::as_str).ok_or("no area")?.to_owned();
+    let all = file.remove("cases").unwrap_or_default();
+    let all: Vec<Map<String, Value>> = serde_json::from_value(all).map_err(|error| error.to_string())?;
+    let (mut cases, mut unsupported) = (Vec::new(), Vec::new());
+    for members in all {
+        let name = members.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        match case(members) {
+            Ok(case) => cases.push(case),
+            Err(_) => unsupported.push(format!("{area}/{name}")),
+        }
+    }
+    Ok((Area { area, cases }, unsupported))
 }
 
 /// Reads the text of one file.

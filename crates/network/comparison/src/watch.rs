@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 
+use binnacle_client::PooledBody;
+use binnacle_request::Body;
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -14,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::answer::{Answer, header};
 use crate::case::Until;
-use crate::client::{self, Endpoint, Outgoing};
+use crate::endpoint::{Endpoint, MAX_ANSWER, Outgoing};
 use crate::protobuf;
 
 /// A watch that the server has accepted. Dropping it closes the connection.
@@ -30,17 +31,15 @@ pub(crate) struct Watch {
 impl Watch {
     /// Opens a watch; returns the response instead if its status is not 200.
     pub(crate) async fn open(endpoint: &Endpoint, outgoing: &Outgoing) -> Result<Result<Self, Answer>, String> {
-        let (client, response) = client::open(endpoint, outgoing).await?;
-        if response.status() != 200 {
-            return Ok(Err(client::read(response).await?));
+        let (parts, body) = endpoint.open(outgoing).await?.into_parts();
+        if parts.status != 200 {
+            let data = Body::new(body).read(MAX_ANSWER).await.map_err(|error| error.to_string())?;
+            return Ok(Err(Answer { status: parts.status.as_u16(), headers: parts.headers, data }));
         }
-        let (parts, body) = response.into_parts();
         let framed = header(&parts.headers, CONTENT_TYPE.as_str()).contains("protobuf");
         let (events, coming) = mpsc::unbounded_channel();
         let reading = tokio::spawn(async move {
             follow(body, framed, &events).await;
-            // Dropping the client earlier would end the connection.
-            drop(client);
         });
         Ok(Ok(Self { headers: parts.headers, waiting: VecDeque::new(), coming, closed: false, reading }))
     }
@@ -79,7 +78,7 @@ impl Drop for Watch {
     }
 }
 
-async fn follow(mut body: Incoming, framed: bool, events: &mpsc::UnboundedSender<Value>) {
+async fn follow(mut body: PooledBody, framed: bool, events: &mpsc::UnboundedSender<Value>) {
     let mut buffer = BytesMut::new();
     while let Some(Ok(frame)) = body.frame().await {
         let Ok(data) = frame.into_data() else { continue };

@@ -64,7 +64,7 @@ fn member(
     // Members of a selection have their pointers as names.
     let name = if name.starts_with('/') { name.rsplit('/').next().unwrap_or_default() } else { name };
     match (name, value) {
-        ("resourceVersion", Value::String(version)) if is_number(version) => {
+        ("resourceVersion", Value::String(version)) if is_number(version) && !texts.is_exact() => {
             Value::from(resource_version(texts, version, owner, parent))
         }
         ("continue", Value::String(token)) if !token.is_empty() => Value::from("<continue>"),

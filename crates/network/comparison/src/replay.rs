@@ -5,15 +5,14 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use binnacle_testkit::TIMEOUT;
 use rand::Rng as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::answer::{Answer, observe, observe_headers, trim};
 use crate::case::{Case, Condition, Step};
-use crate::client::{Connection, Endpoint, Outgoing, target};
 use crate::difference::{differences, report, shorten};
+use crate::endpoint::{Endpoint, Outgoing, TIMEOUT, target};
 use crate::pointer::{lookup, select};
 use crate::template::{Variables, expand, expand_members, expand_text};
 use crate::text::Texts;
@@ -22,6 +21,9 @@ use crate::{normal, tidy};
 
 /// Generated names consist of letters that form no words.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz";
+
+/// The beginning of the error for a response without a value that later steps need.
+pub(crate) const NOTHING_TO_CAPTURE: &str = "nothing to capture";
 
 /// Sends the requests of a case and compares the responses, up to the first difference.
 ///
@@ -59,14 +61,13 @@ async fn run_case(endpoint: &Endpoint, case: &Case, verify: &mut StepVerifier<'_
     let done = replay.run(verify).await;
     replay.watches.clear();
     let namespace = case.head.namespace.then_some(replay.namespace.as_str());
-    let tidied = tidy::remove(&mut replay.connection, &replay.created, namespace).await;
+    let tidied = tidy::remove(endpoint, &replay.created, namespace).await;
     done.and(tidied.map_err(|error| format!("clean-up: {error}")))
 }
 
 struct Replay<'a> {
     endpoint: &'a Endpoint,
     case: &'a Case,
-    connection: Connection<'a>,
     namespace: String,
     variables: Variables,
     texts: Texts,
@@ -83,9 +84,8 @@ impl<'a> Replay<'a> {
         texts.call(&id, "{{id}}".to_owned());
         let variables = [("ns", &namespace), ("id", &id)];
         let variables = variables.map(|(name, value)| (name.to_owned(), Value::from(value.as_str()))).into();
-        let connection = Connection::new(endpoint);
         let (watches, created) = (HashMap::new(), Vec::new());
-        Self { endpoint, case, connection, namespace, variables, texts, watches, created }
+        Self { endpoint, case, namespace, variables, texts, watches, created }
     }
 
     async fn run(&mut self, verify: &mut StepVerifier<'_>) -> Result<(), String> {
@@ -115,7 +115,7 @@ impl<'a> Replay<'a> {
     /// Creates an object that a case needs.
     async fn set_up(&mut self, path: &str, kind: &str, metadata: &Value) -> Result<(), String> {
         let body = json!({"apiVersion": "v1", "kind": kind, "metadata": metadata});
-        let answer = self.connection.request(&Outgoing::json("POST", path, &body)).await?;
+        let answer = self.endpoint.request(&Outgoing::json("POST", path, &body)).await?;
         if [201, 409].contains(&answer.status) {
             return Ok(());
         }
@@ -147,7 +147,7 @@ impl<'a> Replay<'a> {
         self.learn_name(step, &parsed)?;
         for (name, pointer) in &step.capture {
             let value = lookup(&parsed, pointer).ok_or_else(|| {
-                format!("nothing to capture at {pointer}; status {}, body {}", answer.status, shorten(Some(&parsed)))
+                format!("{NOTHING_TO_CAPTURE} at {pointer}; status {}, body {}", answer.status, shorten(Some(&parsed)))
             })?;
             self.variables.insert(name.clone(), value.clone());
         }
@@ -161,7 +161,7 @@ impl<'a> Replay<'a> {
     async fn settled(&mut self, outgoing: &Outgoing, condition: Option<&Condition>) -> Result<Answer, String> {
         let limit = Instant::now() + condition.and_then(|condition| condition.timeout).map_or(TIMEOUT, seconds);
         loop {
-            let answer = self.connection.request(outgoing).await?;
+            let answer = self.endpoint.request(outgoing).await?;
             self.created.extend(tidy::created(outgoing, &answer));
             let Some(condition) = condition else { return Ok(answer) };
             if holds(condition, &answer, &self.variables)? || Instant::now() > limit {
@@ -291,7 +291,7 @@ mod tests {
     fn evaluates_conditions() {
         let mut headers = HeaderMap::new();
         headers.insert("x-a", "1".parse().unwrap());
-        let data = br#"{"items": [{"n": 1}, {"n": 2}], "name": "q"}"#.to_vec();
+        let data = br#"{"items": [{"n": 1}, {"n": 2}], "name": "q"}"#.as_slice().into();
         let answer = Answer { status: 200, headers, data };
         let variables: Variables = [("v".to_owned(), json!("q"))].into();
         for (condition, want) in [
