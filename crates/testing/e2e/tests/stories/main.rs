@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
+mod documents;
 mod manifests;
 
 mod admission;
@@ -27,7 +28,9 @@ mod bounded_proxies;
 mod bounded_work;
 mod cardinality;
 mod cbor;
+mod charts;
 mod cluster;
+mod compose_example;
 mod compression;
 mod config_file;
 mod controller;
@@ -92,10 +95,12 @@ mod rolling_restart;
 mod shards;
 mod slow_watchers;
 mod soak;
+mod static_pod;
 mod stopping;
 mod storage_metrics;
 mod storage_migration;
 mod storage_versions;
+mod tilt_example;
 mod tour;
 mod unreadable_objects;
 mod vulnerabilities;
