@@ -7,6 +7,7 @@ fn main() {
     declare(&[
         Requirement::Chromium,
         Requirement::Etcd,
+        Requirement::Helm,
         Requirement::Kopf,
         Requirement::Kubectl,
         Requirement::Node,

@@ -27,6 +27,7 @@ pub enum Requirement {
     Etcd,
     Fish,
     Go,
+    Helm,
     /// The package `kopf` of Python, and what Kubernetes clients need.
     Kopf,
     /// kubectl on the PATH, or what the environment variable `KUBECTL` names.
@@ -79,12 +80,13 @@ struct Condition {
     packages: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 16] = [
+const REQUIREMENTS: [Requirement; 17] = [
     Requirement::Bash,
     Requirement::Chromium,
     Requirement::Etcd,
     Requirement::Fish,
     Requirement::Go,
+    Requirement::Helm,
     Requirement::Kopf,
     Requirement::Kubectl,
     Requirement::Man,
@@ -113,6 +115,7 @@ impl Requirement {
             Self::Etcd => programs("etcd", &["etcd", "etcdctl"]),
             Self::Fish => programs("fish", &["fish"]),
             Self::Go => programs("go", &["go"]),
+            Self::Helm => programs("helm", &["helm"]),
             Self::Kopf => python("kopf", "kopf, kubernetes"),
             Self::Kubectl => named("kubectl", &["kubectl"], "KUBECTL"),
             Self::Man => programs("man", &["man"]),

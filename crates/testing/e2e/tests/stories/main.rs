@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
+mod documents;
 mod manifests;
 
 mod admission;
@@ -27,8 +28,10 @@ mod bounded_proxies;
 mod bounded_work;
 mod cardinality;
 mod cbor;
+mod charts;
 mod cluster;
 mod comparison;
+mod compose_example;
 mod compression;
 mod config_file;
 mod controller;
@@ -75,6 +78,7 @@ mod migration;
 mod namespaces;
 mod nodes;
 mod numbers;
+mod observability;
 mod operator;
 mod outside_world;
 mod overload;
@@ -93,11 +97,14 @@ mod rolling_restart;
 mod shards;
 mod slow_watchers;
 mod soak;
+mod static_pod;
 mod stopping;
 mod storage_metrics;
 mod storage_migration;
 mod storage_versions;
+mod tilt_example;
 mod tour;
+mod tracing_example;
 mod unreadable_objects;
 mod vulnerabilities;
 mod webhooks;

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// A Prometheus process, which ends when this is dropped.
-struct Prometheus {
+pub(crate) struct Prometheus {
     child: Child,
     port: Port,
 }
@@ -22,7 +22,7 @@ impl Drop for Prometheus {
 }
 
 impl Prometheus {
-    fn start(temp: &TempDir, server: &Server, rules: &str, more: &[&str]) -> Self {
+    pub(crate) fn start(temp: &TempDir, server: &Server, rules: &str, more: &[&str]) -> Self {
         let port = Port::claim();
         let target = server.url().replace("https://", "");
         let authority = temp.join("data/pki/ca-bundle.crt");
@@ -51,7 +51,7 @@ impl Prometheus {
     }
 
     /// Returns the response of its API for a path, or `None` while it does not respond.
-    async fn get(&self, path: &str) -> Option<Value> {
+    pub(crate) async fn get(&self, path: &str) -> Option<Value> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port.number())).await.ok()?;
         let request = format!("GET {path} HTTP/1.0\r\nHost: prometheus\r\n\r\n");
         stream.write_all(request.as_bytes()).await.ok()?;
@@ -61,7 +61,7 @@ impl Prometheus {
     }
 
     /// Returns the values of a query.
-    async fn query(&self, expression: &str) -> Option<Vec<f64>> {
+    pub(crate) async fn query(&self, expression: &str) -> Option<Vec<f64>> {
         let encoded: String = expression.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let answer = self.get(&format!("/api/v1/query?query={encoded}")).await?;
         assert_eq!(answer["status"], "success", "{expression}: {answer}");
@@ -83,7 +83,7 @@ groups:
 "#;
 
 /// Sends requests, some of them invalid.
-async fn load(client: &mut Client) {
+pub(crate) async fn load(client: &mut Client) {
     let secrets = "/api/v1/namespaces/default/secrets";
     for path in ["/api/v1/namespaces/default", "/api/v1/namespaces/default/configmaps", "/api/v1/configmaps"] {
         assert_eq!(client.get(path).await.unwrap().status, 200);
@@ -98,7 +98,7 @@ async fn load(client: &mut Client) {
 }
 
 /// Starts a server that accepts the token of Prometheus.
-fn monitored(temp: &TempDir, more: &[&str]) -> Server {
+pub(crate) fn monitored(temp: &TempDir, more: &[&str]) -> Server {
     let tokens = temp.file("tokens.csv", "metrics-token,prometheus,prometheus,system:monitoring\n");
     let places = [format!("--data-dir={}", temp.join("data")), format!("--token-auth-file={tokens}")];
     Server::start(&[&places.each_ref().map(String::as_str)[..], more].concat())
