@@ -124,10 +124,10 @@ impl Release {
             }
         }
         let images = image::merge(&self.packages)?;
-        if let Some((layout, _)) = &images {
-            all.file(&format!("{name}-image.tar"), 0o644, layout.tar(self.epoch, "")?);
+        if let Some(images) = &images {
+            all.file(&format!("{name}-image.tar"), 0o644, images.layout.tar(self.epoch, "")?);
         }
-        let digests = images.iter().flat_map(|(_, digests)| digests);
+        let digests = images.iter().flat_map(|images| &images.digests);
         let statement = provenance::statement(self, first, &all, digests)?;
         all.file(&format!("{name}.provenance.json"), 0o644, statement);
         let sums = dist::sums(&all);

@@ -13,8 +13,15 @@ const STATEMENT: &str = "application/vnd.in-toto+json";
 const CYCLONEDX: &str = "https://cyclonedx.org/bom";
 const NAME: &str = "org.opencontainers.image.ref.name";
 
-/// Merges the images of platforms. Returns the layout, and the digest of each index by name; `None` without images.
-pub(super) fn merge(platforms: &[Packages]) -> Result<Option<(Tree, BTreeMap<String, String>)>, String> {
+/// The images of all platforms.
+pub(super) struct Images {
+    pub(super) layout: Tree,
+    /// The digest of each index by its name.
+    pub(super) digests: BTreeMap<String, String>,
+}
+
+/// Merges the images of platforms. Returns `None` without images.
+pub(super) fn merge(platforms: &[Packages]) -> Result<Option<Images>, String> {
     let mut blobs = Blobs::default();
     let mut manifests: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for packages in platforms {
@@ -48,7 +55,7 @@ pub(super) fn merge(platforms: &[Packages]) -> Result<Option<(Tree, BTreeMap<Str
         descriptor["annotations"] = json!({NAME: name});
         named.push(descriptor);
     }
-    Ok(Some((blobs.layout(&named), digests)))
+    Ok(Some(Images { layout: blobs.layout(&named), digests }))
 }
 
 /// Adds the SBOM of an image as an attestation, and returns its descriptor.
