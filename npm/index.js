@@ -122,10 +122,19 @@ function findProgram() {
   const named = process.env[PROGRAM_VARIABLE];
   if (named) return named;
   const folders = (process.env.PATH ?? '').split(delimiter).filter(Boolean);
-  const bundled = join(__dirname, 'bin');
-  const found = [bundled, ...folders].map((folder) => join(folder, 'kube-apiserver')).find((path) => existsSync(path));
+  const all = [join(__dirname, 'bin'), ...platformFolder(), ...folders];
+  const found = all.map((folder) => join(folder, 'kube-apiserver')).find((path) => existsSync(path));
   if (!found) throw new Error(`there is no kube-apiserver in PATH; ${PROGRAM_VARIABLE} can name one`);
   return found;
+}
+
+/** The folder with the program in the optional package for this processor. */
+function platformFolder() {
+  try {
+    return [join(dirname(require.resolve(`binnacle-testing-linux-${process.arch}/package.json`)), 'bin')];
+  } catch {
+    return [];
+  }
 }
 
 /** The flags of every server. Lists of plugins in other flags are added to these. */

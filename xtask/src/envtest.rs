@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, value_parser};
 
-use crate::dist::{self, Target};
+use crate::dist::{Build, Target};
 
 /// The programs that envtest expects beside kubectl.
 const ASSETS: [&str; 2] = ["etcd", "kube-apiserver"];
@@ -37,7 +37,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
     let folder = path("folder").ok_or("a folder is needed")?;
     let programs = match path("programs") {
         Some(programs) => programs,
-        None => dist::build(&root, &Target::named(None)?)?,
+        None => Build::default().run(&root, &Target::named(None)?)?,
     };
     write(&folder, &programs, path("kubectl").as_deref())?;
     println!("export KUBEBUILDER_ASSETS={}", folder.canonicalize().unwrap_or(folder).display());

@@ -1,5 +1,6 @@
 //! Repository tasks, run as `cargo xtask TASK`.
 
+mod artifacts;
 mod book;
 mod compare;
 mod dependencies;
@@ -11,6 +12,7 @@ mod import_api;
 mod language;
 mod manual;
 mod markdown;
+mod metadata;
 mod mutants;
 mod placement;
 mod process;
@@ -19,17 +21,22 @@ mod release;
 mod results;
 mod started;
 mod training;
+#[cfg(test)]
+mod workflows;
 
 use std::process::ExitCode;
 
 use clap::Command;
 
-fn main() -> ExitCode {
-    let matches = Command::new("cargo xtask")
+/// Returns the command with all tasks.
+fn tasks() -> Command {
+    Command::new("cargo xtask")
         .about("Tasks of this repository")
         .subcommand_required(true)
         .arg_required_else_help(true)
+        .subcommand(artifacts::command())
         .subcommand(book::command())
+        .subcommand(dist::build::command())
         .subcommand(compare::command())
         .subcommand(dependencies::command())
         .subcommand(dist::command())
@@ -38,13 +45,18 @@ fn main() -> ExitCode {
         .subcommand(import_api::command())
         .subcommand(language::command())
         .subcommand(manual::command())
+        .subcommand(metadata::command())
         .subcommand(mutants::command())
         .subcommand(profile::command())
         .subcommand(release::command())
         .subcommand(results::command())
-        .get_matches();
+}
+
+fn main() -> ExitCode {
+    let matches = tasks().get_matches();
     let outcome = match matches.subcommand() {
         Some(("book", _)) => book::run(),
+        Some(("build", matches)) => dist::build::run(matches),
         Some(("compare", matches)) => compare::run(matches),
         Some(("dependencies", _)) => dependencies::run(),
         Some(("dist", matches)) => dist::run(matches),
@@ -53,9 +65,11 @@ fn main() -> ExitCode {
         Some(("import-api", matches)) => import_api::run(matches),
         Some(("language", matches)) => language::run(matches),
         Some(("manual", _)) => manual::run(),
+        Some(("metadata", matches)) => metadata::run(matches),
         Some(("mutants", matches)) => mutants::run(matches),
         Some(("profile", matches)) => profile::run(matches),
         Some(("release", matches)) => release::run(matches),
+        Some(("release-artifacts", matches)) => artifacts::run(matches),
         Some(("results", _)) => results::run(),
         _ => unreachable!("clap knows no other subcommand"),
     };

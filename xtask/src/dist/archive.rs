@@ -8,18 +8,18 @@ use tar::{Builder, EntryType, Header};
 
 /// Files, folders and links by their paths, which are relative and sorted.
 #[derive(Default)]
-pub(super) struct Tree(BTreeMap<String, Entry>);
+pub(crate) struct Tree(BTreeMap<String, Entry>);
 
 /// One path of a tree.
-pub(super) struct Entry {
-    pub(super) node: Node,
-    mode: u32,
+pub(crate) struct Entry {
+    pub(crate) node: Node,
+    pub(crate) mode: u32,
     /// User and group.
     owner: u64,
 }
 
 /// The contents of a path.
-pub(super) enum Node {
+pub(crate) enum Node {
     Folder,
     File(Vec<u8>),
     /// A symbolic link to this path.
@@ -27,20 +27,20 @@ pub(super) enum Node {
 }
 
 impl Tree {
-    pub(super) fn file(&mut self, path: &str, mode: u32, bytes: Vec<u8>) {
+    pub(crate) fn file(&mut self, path: &str, mode: u32, bytes: Vec<u8>) {
         self.add(path, Entry { node: Node::File(bytes), mode, owner: 0 });
     }
 
-    pub(super) fn folder(&mut self, path: &str, mode: u32, owner: u64) {
+    pub(crate) fn folder(&mut self, path: &str, mode: u32, owner: u64) {
         self.add(path, Entry { node: Node::Folder, mode, owner });
     }
 
-    pub(super) fn link(&mut self, path: &str, to: &str) {
+    pub(crate) fn link(&mut self, path: &str, to: &str) {
         self.add(path, Entry { node: Node::Link(to.to_owned()), mode: 0o777, owner: 0 });
     }
 
     /// Adds another tree below a folder of this one.
-    pub(super) fn merge(&mut self, folder: &str, other: Self) {
+    pub(crate) fn merge(&mut self, folder: &str, other: Self) {
         for (path, entry) in other.0 {
             self.add(&format!("{folder}/{path}"), entry);
         }
@@ -54,12 +54,12 @@ impl Tree {
         self.0.insert(path.to_owned(), entry);
     }
 
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&str, &Entry)> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&str, &Entry)> {
         self.0.iter().map(|(path, entry)| (path.as_str(), entry))
     }
 
     /// Packs the tree as a tar archive, with a prefix for each path.
-    pub(super) fn tar(&self, epoch: u64, prefix: &str) -> Result<Vec<u8>, String> {
+    pub(crate) fn tar(&self, epoch: u64, prefix: &str) -> Result<Vec<u8>, String> {
         let failed = |error: std::io::Error| format!("cannot write a tar archive: {error}");
         let mut archive = Builder::new(Vec::new());
         if !prefix.is_empty() {
@@ -79,7 +79,7 @@ impl Tree {
     }
 
     /// Writes the tree to disk, replacing existing files.
-    pub(super) fn write(&self, to: &Path) -> Result<(), String> {
+    pub(crate) fn write(&self, to: &Path) -> Result<(), String> {
         let failed = |path: &Path, error: std::io::Error| format!("cannot write {}: {error}", path.display());
         if to.exists() {
             std::fs::remove_dir_all(to).map_err(|error| failed(to, error))?;

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::archive::{Node, Tree};
+use super::installed::{self, CONFIGURATION, DESCRIPTION};
 use super::libraries::Needs;
-use super::manual;
-use super::{Release, SERVER, STAND_IN, TOOL};
+use super::{Release, TOOL};
 use crate::gzip::{Effort, pack};
 
 /// The scripts that dpkg runs. Each needs the newline after its first line to be executable.
@@ -18,14 +18,6 @@ const SCRIPTS: [(&str, &str); 3] = [
     ("prerm", include_str!("../../../packaging/deb/prerm")),
     ("postrm", include_str!("../../../packaging/deb/postrm")),
 ];
-const UNIT: &str = include_str!("../../../packaging/deb/binnacle.service");
-const USER: &str = include_str!("../../../packaging/deb/sysusers.conf");
-const FOLDERS: &str = include_str!("../../../packaging/deb/tmpfiles.conf");
-const FLAGS: &str = include_str!("../../../packaging/deb/default");
-const DESCRIPTION: &str = include_str!("../../../packaging/deb/description");
-/// The administrator's configuration file, which an upgrade keeps.
-const CONFIGURATION: &str = "etc/default/binnacle";
-
 /// Returns the package file.
 pub(super) fn package(release: &Release) -> Result<Vec<u8>, String> {
     let data = data(release)?;
@@ -46,27 +38,9 @@ pub(super) fn package(release: &Release) -> Result<Vec<u8>, String> {
 
 /// Returns the files that the package installs.
 fn data(release: &Release) -> Result<Tree, String> {
-    let mut data = Tree::default();
-    for program in [SERVER, TOOL] {
-        data.file(&format!("usr/bin/{program}"), 0o755, release.program(program)?.to_vec());
-    }
-    // The assets for controller-runtime's envtest: a folder that `KUBEBUILDER_ASSETS` can name. An etcd that keeps
-    // nothing must not be in anyone's `PATH`.
-    let assets = "usr/lib/binnacle/envtest";
-    data.file(&format!("{assets}/{STAND_IN}"), 0o755, release.program(STAND_IN)?.to_vec());
-    data.link(&format!("{assets}/{SERVER}"), &format!("../../../bin/{SERVER}"));
-    data.file("usr/lib/systemd/system/binnacle.service", 0o644, UNIT.as_bytes().to_vec());
-    data.file("usr/lib/sysusers.d/binnacle.conf", 0o644, USER.as_bytes().to_vec());
-    data.file("usr/lib/tmpfiles.d/binnacle.conf", 0o644, FOLDERS.as_bytes().to_vec());
-    data.file(CONFIGURATION, 0o644, FLAGS.as_bytes().to_vec());
-    data.merge("usr/share/man/man8", manual::pages(Effort::Best)?);
-    for (shell, name, text) in manual::COMPLETIONS {
-        data.file(&format!("{}/{name}", manual::folder(shell)), 0o644, text.as_bytes().to_vec());
-    }
+    let mut data = installed::tree(release, "usr/share/zsh/vendor-completions")?;
     let documents = "usr/share/doc/binnacle";
     data.file(&format!("{documents}/copyright"), 0o644, copyright(release));
-    data.file(&format!("{documents}/NOTICE"), 0o644, release.notice.clone());
-    data.file(&format!("{documents}/README.md"), 0o644, release.readme.clone());
     data.file(&format!("{documents}/changelog.gz"), 0o644, pack(changelog(release)?.as_bytes(), Effort::Best)?);
     Ok(data)
 }
@@ -85,7 +59,7 @@ fn control_file(release: &Release, data: &Tree) -> Result<String, String> {
     Ok(format!(
         "Package: {TOOL}\nVersion: {}\nArchitecture: {}\nMaintainer: {}\nInstalled-Size: {}\nDepends: {depends}\n\
          Section: admin\nPriority: optional\n{DESCRIPTION}",
-        release.version,
+        release.package_version(),
         release.target.debian,
         release.maintainer,
         files.sum::<usize>(),
@@ -139,15 +113,15 @@ fn copyright(release: &Release) -> Vec<u8> {
          Files: *\nCopyright: 2026 The Binnacle authors\nLicense: Apache-2.0\n \
          On Debian systems the text of the licence is in /usr/share/common-licenses/Apache-2.0.\n",
     );
-    text.push_str(" .\n The licences of the libraries in the programs are told by the SBOM of the release.\n");
+    text.push_str(" .\n The SBOM of the release lists the licences of the libraries in the programs.\n");
     let _ = write!(text, " .\n Built from commit {}.\n", release.revision.as_deref().unwrap_or("unknown"));
     text.into_bytes()
 }
 
 fn changelog(release: &Release) -> Result<String, String> {
     Ok(format!(
-        "{TOOL} ({}) unstable; urgency=medium\n\n  * What changed is told in CHANGELOG.md of the sources.\n\n -- {}  {}\n",
-        release.version,
+        "{TOOL} ({}) unstable; urgency=medium\n\n  * CHANGELOG.md of the sources lists the changes.\n\n -- {}  {}\n",
+        release.package_version(),
         release.maintainer,
         release.mail_date()?,
     ))

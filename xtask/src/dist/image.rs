@@ -18,9 +18,9 @@ const GROUP: &str = "root:x:0:\nnonroot:x:65532:\n";
 const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
 const DATA: &str = "var/lib/binnacle";
 
-const INDEX: &str = "application/vnd.oci.image.index.v1+json";
-const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+pub(crate) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+pub(crate) const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
 /// The contents of an image.
@@ -67,11 +67,7 @@ impl<'r> Image<'r> {
             descriptor["annotations"] = json!({"org.opencontainers.image.ref.name": name});
             manifests.push(descriptor);
         }
-        let index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests});
-        let mut layout = blobs.0;
-        layout.file("index.json", 0o644, index.to_string().into_bytes());
-        layout.file("oci-layout", 0o644, json!({"imageLayoutVersion": "1.0.0"}).to_string().into_bytes());
-        Ok(layout)
+        Ok(blobs.layout(&manifests))
     }
 
     /// Returns the layer that changes seldom.
@@ -139,6 +135,7 @@ impl<'r> Image<'r> {
             "org.opencontainers.image.description": "Binnacle: a Kubernetes API server with a durable store in one process",
             "org.opencontainers.image.version": self.release.version,
             "org.opencontainers.image.licenses": "Apache-2.0",
+            "org.opencontainers.image.source": self.release.repository,
             "org.opencontainers.image.created": self.release.date()?,
         });
         if let Some(revision) = &self.release.revision {
@@ -150,7 +147,7 @@ impl<'r> Image<'r> {
 
 /// Blobs by digest.
 #[derive(Default)]
-struct Blobs(Tree);
+pub(crate) struct Blobs(Tree);
 
 impl Blobs {
     /// Adds a blob, and returns its descriptor.
@@ -160,7 +157,21 @@ impl Blobs {
         json!({"mediaType": kind, "digest": format!("sha256:{digest}"), "size": size})
     }
 
-    fn add_json(&mut self, kind: &str, document: &Value) -> Value {
+    pub(crate) fn add_json(&mut self, kind: &str, document: &Value) -> Value {
         self.add(kind, document.to_string().into_bytes())
+    }
+
+    /// Adds a blob of another layout by its path.
+    pub(crate) fn insert(&mut self, path: &str, bytes: &[u8]) {
+        self.0.file(path, 0o644, bytes.to_vec());
+    }
+
+    /// Returns the folder of a layout with these images.
+    pub(crate) fn layout(self, images: &[Value]) -> Tree {
+        let index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": images});
+        let mut layout = self.0;
+        layout.file("index.json", 0o644, index.to_string().into_bytes());
+        layout.file("oci-layout", 0o644, json!({"imageLayoutVersion": "1.0.0"}).to_string().into_bytes());
+        layout
     }
 }

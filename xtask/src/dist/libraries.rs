@@ -57,14 +57,21 @@ impl Needs {
     }
 }
 
-/// Checks that a program is for the target's architecture.
+/// Checks that a program is for the target: its architecture, and that a static one needs nothing else.
 pub(super) fn check_machine(program: &[u8], target: &Target) -> Result<(), String> {
     let machine = || -> object::Result<_> {
         let header = FileHeader64::<Endianness>::parse(program)?;
         Ok(header.e_machine(header.endian()?))
     };
     let found = machine().map_err(|error| format!("no ELF file of 64 bits that can be read: {error}"))?;
-    if found == target.machine { Ok(()) } else { Err(format!("it is not for {}", target.triple)) }
+    if found != target.machine {
+        return Err(format!("it is not for {}", target.triple));
+    }
+    let needs = Needs::of(program)?;
+    if target.is_static && needs != Needs::default() {
+        return Err(format!("it is not statically linked, as programs for {} are: {needs:?}", target.triple));
+    }
+    Ok(())
 }
 
 /// Returns all files that a program needs besides itself, by absolute path; they are read below `root`.
@@ -111,6 +118,7 @@ fn find(name: &str, root: &Path, target: &Target) -> Result<(String, Vec<u8>), S
 
 #[cfg(test)]
 mod tests {
+    use super::super::target::TARGETS;
     use super::*;
 
     #[test]
@@ -129,9 +137,9 @@ mod tests {
     #[test]
     fn rejects_programs_of_other_machines() {
         let elf = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-        for triple in ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"] {
-            let target = Target::named(Some(triple)).unwrap();
-            assert_eq!(check_machine(&elf, &target).is_ok(), target.is_this_machine(), "{triple}");
+        for target in TARGETS {
+            // The program of this test is linked with glibc.
+            assert_eq!(check_machine(&elf, &target).is_ok(), target.is_host(), "{}", target.triple);
         }
     }
 

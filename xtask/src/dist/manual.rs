@@ -35,12 +35,12 @@ pub(super) fn pages(effort: Effort) -> Result<Tree, String> {
     Ok(tree)
 }
 
-/// Returns the folder in which packages of Debian install scripts for a shell.
-pub(super) fn folder(shell: &str) -> &'static str {
+/// Returns the folder in which packages install scripts for a shell. That of zsh depends on the distribution.
+pub(super) fn folder<'z>(shell: &str, zsh: &'z str) -> &'z str {
     match shell {
         "bash" => "usr/share/bash-completion/completions",
         "fish" => "usr/share/fish/vendor_completions.d",
-        _ => "usr/share/zsh/vendor-completions",
+        _ => zsh,
     }
 }
 

@@ -31,6 +31,16 @@ impl Component {
         Self { document, reference, needs: Vec::new() }
     }
 
+    /// Returns true if the component is this version of a crate.
+    pub(super) fn is(&self, name: &Value, version: &Value) -> bool {
+        self.document["name"] == *name && self.document["version"] == *version
+    }
+
+    #[cfg(test)]
+    pub(super) fn for_test(name: &str, version: &str) -> Self {
+        Self::krate(&json!({"name": name, "version": version}), &BTreeMap::new(), Vec::new())
+    }
+
     fn krate(package: &Value, checksums: &BTreeMap<(String, String), String>, needs: Vec<String>) -> Self {
         let (name, version) = (text(&package["name"]), text(&package["version"]));
         let reference = reference(package);

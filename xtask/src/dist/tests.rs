@@ -14,6 +14,7 @@ fn release() -> Release {
     let elf = fs::read("/bin/true").unwrap();
     Release {
         version: "1.2.3".into(),
+        repository: "https://binnacle.example/binnacle".into(),
         revision: Some("abc".into()),
         epoch: 1_700_000_000,
         maintainer: "Somebody <somebody@binnacle.example>".into(),
@@ -26,6 +27,23 @@ fn release() -> Release {
         // Tests run unoptimized.
         effort: Effort::Least,
     }
+}
+
+/// Returns a folder with all packages of a small program for another architecture: `true`, relabelled.
+pub(crate) fn packed_for(target: Target) -> tempfile::TempDir {
+    let mut elf = fs::read("/bin/true").unwrap();
+    elf[18..20].copy_from_slice(&target.machine.0.to_le_bytes());
+    let needs = libraries::Needs::of(&elf).unwrap();
+    let (sysroot, output) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let loader = sysroot.path().join(needs.loader.unwrap().trim_start_matches('/'));
+    for library in needs.libraries.iter().map(|name| sysroot.path().join("lib").join(name)).chain([loader]) {
+        fs::create_dir_all(library.parent().unwrap()).unwrap();
+        fs::copy("/bin/true", library).unwrap();
+    }
+    let programs = PROGRAMS.map(|name| (name, elf.clone())).into();
+    let release = Release { target, programs, sysroot: sysroot.path().to_owned(), ..release() };
+    release.pack(&[]).unwrap().write(output.path()).unwrap();
+    output
 }
 
 /// Returns a folder with all packages.
@@ -129,6 +147,58 @@ fn dpkg_reads_the_package() {
     for script in ["postinst", "prerm", "postrm"] {
         run(Command::new("sh").arg("-n").arg(control.join(script)));
     }
+}
+
+#[test]
+fn rpm_reads_the_package() {
+    let temp = packed();
+    let package = temp.path().join(format!("binnacle-1.2.3-1.{}.rpm", release().target.cpu));
+    let read = ::rpm::Package::open(&package).unwrap();
+    read.verify_digests().unwrap();
+    assert_eq!(read.metadata.get_license().unwrap(), "Apache-2.0");
+    let query =
+        |arguments: &[&str]| run(Command::new("rpm").arg("--query").args(arguments).arg("--package").arg(&package));
+    let Some(files) = query(&["--list"]) else { return };
+    let files = String::from_utf8(files.stdout).unwrap();
+    for file in ["/usr/bin/kube-apiserver", "/etc/default/binnacle", "/usr/lib/binnacle/envtest/etcd"] {
+        assert!(files.lines().any(|line| line == file), "{file}: {files}");
+    }
+    assert!(!files.lines().any(|line| line == "/usr/bin"), "{files}");
+    let configuration = query(&["--configfiles"]).unwrap();
+    assert_eq!(String::from_utf8_lossy(&configuration.stdout).trim(), "/etc/default/binnacle");
+    let requires = String::from_utf8(query(&["--requires"]).unwrap().stdout).unwrap();
+    assert!(
+        requires.lines().any(|line| line.starts_with("libc.so.6(GLIBC_2.") && line.ends_with(")(64bit)")),
+        "{requires}"
+    );
+    run(Command::new("rpm").args(["--checksig", "--nosignature"]).arg(&package));
+    for (name, script) in rpm::SCRIPTS {
+        let checked = Command::new("sh").args(["-n", "-c", script]).status().unwrap();
+        assert!(checked.success(), "{name}");
+    }
+}
+
+#[test]
+fn static_programs_are_packed_as_a_tarball_only() {
+    let musl = Target::named(Some("x86_64-unknown-linux-musl")).unwrap();
+    let failed = Release { target: musl, ..release() }.pack(&[]);
+    if musl.runs_here() {
+        // `true` needs the C library.
+        assert!(failed.is_err_and(|error| error.contains("not statically linked")));
+    }
+    let mut all = Tree::default();
+    let name = "binnacle-1.2.3-x86_64-unknown-linux-musl";
+    Release { target: musl, ..release() }.pack_plain(name, b"{}".to_vec(), &mut all).unwrap();
+    assert_eq!(
+        all.entries().map(|(path, _)| path).collect::<Vec<_>>(),
+        [format!("{name}.cdx.json"), format!("{name}.tar.gz")]
+    );
+}
+
+#[test]
+fn packages_sort_pre_releases_before_releases() {
+    let release = Release { version: "1.2.3-rc.1".to_owned(), ..release() };
+    assert_eq!(release.package_version(), "1.2.3~rc.1");
 }
 
 /// Follows every reference from the index, compares digests and sizes, and starts the program in a root with the layers
