@@ -69,7 +69,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
         epoch: dist::epoch(&root)?,
         repository: env!("CARGO_PKG_REPOSITORY").to_owned(),
         lock: dist::read(&root.join("Cargo.lock"))?,
-        toolchain: toolchain(&String::from_utf8_lossy(&dist::read(&root.join("rust-toolchain.toml"))?))?,
+        toolchain: toolchain(&String::from_utf8_lossy(&dist::read(&root.join("profile/compiler"))?))?,
         builder: text("builder"),
         invocation: text("invocation"),
     };
@@ -140,8 +140,8 @@ impl Release {
     }
 }
 
-/// Returns the version in `rust-toolchain.toml`.
+/// Returns the version of Rust in `profile/compiler`, which releases are compiled with.
 fn toolchain(text: &str) -> Result<String, String> {
-    let channel = text.lines().find_map(|line| line.strip_prefix("channel = \"")?.strip_suffix('"'));
-    channel.map(str::to_owned).ok_or_else(|| "rust-toolchain.toml names no channel".to_owned())
+    let version = text.strip_prefix("rustc ").and_then(|rest| rest.split_whitespace().next());
+    version.map(str::to_owned).ok_or_else(|| "profile/compiler names no compiler".to_owned())
 }

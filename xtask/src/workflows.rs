@@ -181,11 +181,3 @@ fn badges_show_existing_workflows() {
         assert!(root().join(".github/workflows").join(&workflow).is_file(), "{workflow}");
     }
 }
-
-#[test]
-fn toolchain_is_the_one_of_the_profile() {
-    let read = |name: &str| fs::read_to_string(root().join(name)).unwrap();
-    let compiler = read("profile/compiler");
-    let version = compiler.split_whitespace().nth(1).unwrap();
-    assert!(read("rust-toolchain.toml").contains(&format!("channel = \"{version}\"")), "{compiler}");
-}

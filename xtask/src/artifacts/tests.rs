@@ -149,6 +149,6 @@ fn rejects_changed_files_and_missing_platforms() {
 
 #[test]
 fn reads_the_version_of_rust() {
-    assert_eq!(toolchain("[toolchain]\nchannel = \"1.95.0\"\n").unwrap(), "1.95.0");
-    assert!(toolchain("[toolchain]\n").is_err());
+    assert_eq!(toolchain("rustc 1.95.0 (59807616e 2026-04-14)\n").unwrap(), "1.95.0");
+    assert!(toolchain("clang 22\n").is_err());
 }
