@@ -29,6 +29,8 @@ complete -c kube-apiserver -l etcd-readycheck-timeout -d 'Timeout of the readine
 complete -c kube-apiserver -l etcd-servers -d 'Client URLs of the members of an etcd cluster (scheme://host:port), comma-separated. Objects are stored there instead of in the embedded store, and several API servers can share them.' -r -f
 complete -c kube-apiserver -l etcd-servers-overrides -d 'etcd servers for single resources, comma-separated: group/resource#servers, where servers are URLs separated by semicolons, as in "/events#http://etcd4:2379;http://etcd5:2379".' -r -f
 complete -c kube-apiserver -l event-ttl -d 'Time for which events (Event objects) are retained.' -r -f
+complete -c kube-apiserver -l forward-writes-ca-file -d 'File with the certificate authorities (PEM) of the server of --forward-writes-to. It is reloaded when it changes.' -r -F
+complete -c kube-apiserver -l forward-writes-to -d 'URL of the kube-apiserver that writes the etcd cluster, as in "https://10.0.0.1:6443". A server with --read-only forwards the requests to it that it would otherwise refuse, under the caller\'s identity. Requires --forward-writes-ca-file, --proxy-client-cert-file and --proxy-client-key-file: the other server must accept the client certificate for its --requestheader-client-ca-file.' -r -f
 complete -c kube-apiserver -l lease-reuse-duration-seconds -d 'Time in seconds for which one etcd lease is reused for new objects with a TTL, such as events. A shorter time means more leases.' -r -f
 complete -c kube-apiserver -l storage-backend -d 'Storage backend of --etcd-servers. The only one is \'etcd3\', the default.' -r -f
 complete -c kube-apiserver -l storage-media-type -d 'Media type in which objects are stored: application/json, application/yaml or application/vnd.kubernetes.protobuf. Objects that are stored in another one are still read.' -r -f
@@ -165,7 +167,7 @@ complete -c kube-apiserver -l shutdown-send-retry-after -d 'During graceful term
 complete -c kube-apiserver -l enable-garbage-collector -d 'Set the finalizers of the garbage collector on objects that are deleted with the propagation policy Orphan or Foreground. Must equal the flag of the same name of kube-controller-manager.'
 complete -c kube-apiserver -l encryption-provider-config-automatic-reload -d 'Reload the file of --encryption-provider-config when it changes. All KMS plugins then share one health check, kms-providers.'
 complete -c kube-apiserver -l ephemeral -d 'Keep all objects in memory only: they are lost when the server stops. Certificates and keys are kept only if --data-dir is set.'
-complete -c kube-apiserver -l read-only -d 'Serve reads, watches, access reviews and metrics from the etcd cluster of --etcd-servers, which another kube-apiserver writes, and write nothing there. All other requests are refused.'
+complete -c kube-apiserver -l read-only -d 'Serve reads, watches, access reviews and metrics from the etcd cluster of --etcd-servers, which another kube-apiserver writes, and write nothing there. All other requests are refused, or forwarded with --forward-writes-to.'
 complete -c kube-apiserver -l watch-cache -d 'Serve get and list requests from the watch cache. If false, they read the store; watches use the watch cache in either case.'
 complete -c kube-apiserver -l disable-http2-serving -d 'Serve HTTP/1.1 only.'
 complete -c kube-apiserver -l permit-port-sharing -d 'Bind the port with SO_REUSEPORT, so that several processes can listen on the same address and port.'
