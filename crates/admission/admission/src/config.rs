@@ -1,7 +1,5 @@
 //! The admission configuration (`--admission-control-config-file`): plugin configurations, inline or in other files.
 
-pub(crate) mod formats;
-
 use std::path::{Path, PathBuf};
 
 use binnacle_config::Format;
@@ -13,7 +11,7 @@ use binnacle_meta::{FieldErrors, FieldPath, aggregate, io_error, read_error};
 use binnacle_schema::{Limits, Object, Value, json, yaml};
 use binnacle_webhook::Users;
 
-use self::formats::{
+use crate::config_formats::{
     Configuration, EVENTS, EventLimitConfiguration, FILE, Limit, MUTATING_POLICIES, NodeSelectorConfiguration,
     OLD_FILE, OLD_QUOTA, PluginConfiguration, PolicyConfiguration, QUOTA, SECURITY, TOLERATIONS,
     TolerationConfiguration, VALIDATING_POLICIES, WEBHOOKS, WebhookConfiguration,

@@ -4,6 +4,7 @@
 
 mod chain;
 mod config;
+mod config_formats;
 mod decoded_cache;
 mod lookup;
 mod metrics;

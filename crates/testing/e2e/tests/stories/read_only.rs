@@ -157,7 +157,7 @@ const ANN_MAY_CREATE: &str = r#"{"apiVersion": "v1", "kind": "List", "items": [
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// Starts a server that writes and accepts the identities that a front proxy names, and a read-only one that forwards
-/// to it; the second one knows the token of the user ann.
+/// to it; the second one has the token of the user ann.
 fn start_pair(etcd: &Etcd, authority: &Authority) -> (Server, Server) {
     let (certificate, key) = authority.issue("front");
     let temp = authority.ca().parent().unwrap().to_owned();

@@ -97,7 +97,7 @@ async fn server_starts_with_the_flags_of_the_static_pod() {
     assert!(!etcd.value("/registry/namespaces/kube-system").is_empty());
 }
 
-/// What kubeadm writes with `--patches` is the file in this repository.
+/// kubeadm with `--patches` writes the file in this repository.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 async fn patch_changes_the_image_and_adds_the_data_directory() {

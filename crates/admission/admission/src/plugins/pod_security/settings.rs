@@ -7,7 +7,7 @@ use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 use binnacle_validation::names::{dns1123_label_name, dns1123_subdomain_name};
 
-use crate::config::formats::{
+use crate::config_formats::{
     PodSecurityConfiguration as Configuration, PodSecurityDefaults as Defaults, PodSecurityExemptions as Exemptions,
 };
 

@@ -8,7 +8,7 @@ use binnacle_registry::admission::Attributes;
 use binnacle_schema::Value;
 
 use super::evaluator::{Evaluator, Selector};
-use crate::config::formats::{QuotaConfiguration, QuotaLimit};
+use crate::config_formats::{QuotaConfiguration, QuotaLimit};
 use crate::plugins::pod_resources::Resources;
 
 /// A resource whose usage must be covered by a quota.
