@@ -12,7 +12,7 @@ use http::Uri;
 use rustls::client::ResolvesClientCert;
 
 use crate::aggregator::proxy::release_seat;
-use crate::forward::forward;
+use crate::forward::{Destination, ForwardError, ForwardMark, forward};
 use crate::loop_detection::Hop;
 use crate::server_trust::{ServerTrust, TrustOptions};
 
@@ -55,25 +55,26 @@ impl Writer {
     }
 
     /// Sends a request to the server under the caller's identity, and returns its response.
-    pub async fn send(&self, mut request: Request) -> Response {
-        let preferences = Preferences::of_request(&request);
-        if !self.hop.record(&mut request.headers) {
-            return failure_response(
-                &Status::internal("the server of --forward-writes-to is this server"),
-                &preferences,
-            );
-        }
+    pub async fn send(&self, request: Request) -> Response {
         if let Err(refusal) = release_seat(&request) {
             return *refusal;
         }
+        let preferences = Preferences::of_request(&request);
         let connections = self.trust.connections(Instant::now());
-        match forward(request, &self.address, &connections).await {
-            Ok(response) => response,
-            Err(why) => {
+        let to = Destination {
+            address: &self.address,
+            connections: &connections,
+            mark: ForwardMark::Hop(&self.hop),
+            rejects_redirects: false,
+        };
+        let status = match forward(request, to).await {
+            Ok(response) => return response,
+            Err(ForwardError::Loop) => Status::internal("the server of --forward-writes-to is this server"),
+            Err(ForwardError::Unreachable(why)) => {
                 tracing::warn!(address = self.address, why, "failed to forward a request to the server that writes");
-                let text = format!("the server that writes the store cannot be reached: {why}");
-                failure_response(&Status::service_unavailable(text), &preferences)
+                Status::service_unavailable(format!("the server that writes the store cannot be reached: {why}"))
             }
-        }
+        };
+        failure_response(&status, &preferences)
     }
 }

@@ -4,20 +4,18 @@ use std::time::Duration;
 
 use binnacle_endpoints::failure_response;
 use binnacle_meta::Status;
-use binnacle_proxy::{Relay, relay};
 use binnacle_request::{Body, Preferences, Request, RequestInfo, Response, served_remotely};
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use http::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 
 use crate::aggregator::Inner;
-use crate::identity;
+use crate::forward::{Destination, ForwardError, ForwardMark, forward};
 use crate::remote::Remote;
 
 /// The timeout for a server's discovery document, for which clients wait.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 const LOOP_MESSAGE: &str =
     "this server has handed the request on before: its APIServices and those of others lead in a circle";
-const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 impl Inner {
     /// Forwards a request. This server's own error responses are plain text, as in Go.
@@ -31,7 +29,7 @@ impl Inner {
         }
     }
 
-    async fn try_proxy(&self, mut request: Request, remote: &Remote) -> Result<Response, (StatusCode, String)> {
+    async fn try_proxy(&self, request: Request, remote: &Remote) -> Result<Response, (StatusCode, String)> {
         const UNAVAILABLE: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
         let record = request.record.clone();
         let refuse = |code: StatusCode, text: &str| {
@@ -48,30 +46,24 @@ impl Inner {
             tracing::error!("error resolving {}/{}: {why}", remote.service.namespace, remote.service.name);
             unavailable()
         })?;
-        let unreachable = |why: String| (UNAVAILABLE, format!("error trying to reach service: {why}"));
-        identity::set(&mut request.headers, &request.user).map_err(unreachable)?;
-        if !self.hop.record(&mut request.headers) {
-            return Err(refuse(StatusCode::LOOP_DETECTED, LOOP_MESSAGE));
-        }
-        if let Ok(id) = HeaderValue::from_str(request.record.audit_id()) {
-            request.headers.insert(AUDIT_ID, id);
-        }
         let is_discovery = is_discovery(&request.info);
-        let to = Relay {
+        let to = Destination {
             address: &address,
-            pool: &connections.pool,
-            upgrade_tls: &connections.upgrade_tls,
-            server_name: &connections.server_name,
+            connections,
+            mark: ForwardMark::Hop(&self.hop),
             rejects_redirects: self.rejects_redirects,
         };
-        let response = relay(request, to);
+        let response = forward(request, to);
         let response = match is_discovery {
             true => tokio::time::timeout(DISCOVERY_TIMEOUT, response)
                 .await
-                .map_err(|_| unreachable("context deadline exceeded".to_owned()))?,
+                .map_err(|_| (UNAVAILABLE, "error trying to reach service: context deadline exceeded".to_owned()))?,
             false => response.await,
         };
-        response.map_err(|text| (UNAVAILABLE, text))
+        response.map_err(|error| match error {
+            ForwardError::Loop => refuse(StatusCode::LOOP_DETECTED, LOOP_MESSAGE),
+            ForwardError::Unreachable(text) => (UNAVAILABLE, text),
+        })
     }
 }
 

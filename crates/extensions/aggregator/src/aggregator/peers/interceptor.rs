@@ -7,12 +7,11 @@ use binnacle_endpoints::failure_response;
 use binnacle_meta::{Status, Text};
 use binnacle_request::{BoxFuture, Interceptor, Preferences, Request, Response};
 use http::StatusCode;
-use http::header::HeaderValue;
 
 use super::Peers;
 use crate::aggregator::proxy::{error_text, release_seat};
 use crate::fetch::PEER_PROXIED;
-use crate::forward::forward;
+use crate::forward::{Destination, ForwardError, ForwardMark, forward};
 
 impl Interceptor for Peers {
     /// Returns true for requests that a peer can serve and this server cannot. Requests that a peer has forwarded are
@@ -38,7 +37,7 @@ impl Interceptor for Peers {
             let info = request.info.clone();
             let response = match self.forward(request, &address).await {
                 Ok(response) => response,
-                Err(text) => error_text(StatusCode::SERVICE_UNAVAILABLE, text),
+                Err(error) => error_text(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
             };
             self.0.metrics.rerouted(response.status().as_u16(), &info);
             response
@@ -60,8 +59,14 @@ impl Peers {
         turn.checked_rem(addresses.len()).map(|at| addresses.swap_remove(at))
     }
 
-    async fn forward(&self, mut request: Request, address: &str) -> Result<Response, String> {
-        request.headers.insert(PEER_PROXIED, HeaderValue::from_static("true"));
-        forward(request, address, &self.0.trust.connections(Instant::now())).await
+    async fn forward(&self, request: Request, address: &str) -> Result<Response, ForwardError> {
+        let connections = self.0.trust.connections(Instant::now());
+        let to = Destination {
+            address,
+            connections: &connections,
+            mark: ForwardMark::PeerProxied,
+            rejects_redirects: false,
+        };
+        forward(request, to).await
     }
 }
