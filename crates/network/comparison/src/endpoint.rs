@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use binnacle_client::path::escape;
 use binnacle_client::{ConnectionOptions, Pool, PooledAnswer};
 use binnacle_request::Body;
 use binnacle_webhook::{Credential, Target, tls_config};
@@ -19,6 +20,8 @@ use crate::pointer::text;
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum size of a response.
 pub(crate) const MAX_ANSWER: usize = 64 << 20;
+/// The bytes that are never percent-encoded, besides letters and digits.
+pub(crate) const UNRESERVED: &[u8] = b"_.-~";
 
 /// A server, and the credentials of requests to it. Clones share connections.
 #[derive(Clone)]
@@ -214,20 +217,7 @@ pub(crate) fn target(path: &str, query: &Map<String, Value>) -> String {
 /// Appends a parameter to a path and query.
 pub(crate) fn add_parameter(target: &mut String, name: &str, value: &str) {
     target.push(if target.contains('?') { '&' } else { '?' });
-    escape(name, target);
-    target.push('=');
-    escape(value, target);
-}
-
-/// Percent-encodes all bytes except unreserved ones.
-pub(crate) fn escape(text: &str, out: &mut String) {
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"_.-~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            *out += &format!("%{byte:02X}");
-        }
-    }
+    *target += &format!("{}={}", escape(name, UNRESERVED), escape(value, UNRESERVED));
 }
 
 #[cfg(test)]

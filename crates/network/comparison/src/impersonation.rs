@@ -1,9 +1,10 @@
 //! Requests in the name of other users.
 
+use binnacle_client::path::escape;
 use binnacle_request::User;
 use serde_json::{Map, Value};
 
-use crate::endpoint::escape;
+use crate::endpoint::UNRESERVED;
 
 /// Returns the headers that make a request one of this user.
 pub(crate) fn headers(user: &User) -> Map<String, Value> {
@@ -17,8 +18,7 @@ pub(crate) fn headers(user: &User) -> Map<String, Value> {
         headers.insert("Impersonate-Uid".to_owned(), Value::from(user.uid.as_str()));
     }
     for (name, values) in &user.extra {
-        let mut header = "Impersonate-Extra-".to_owned();
-        escape(name, &mut header);
+        let header = format!("Impersonate-Extra-{}", escape(name, UNRESERVED));
         headers.insert(header, values.iter().map(|value| Value::from(value.as_str())).collect());
     }
     headers

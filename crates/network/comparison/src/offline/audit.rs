@@ -39,6 +39,10 @@ struct UserInfo {
     extra: BTreeMap<String, Vec<String>>,
 }
 
+/// Why requests without a subject are skipped.
+pub(super) const NOT_COMPARED: &str =
+    "requests that are not compared: watches, logs, sessions, health, writes without dry run";
+
 /// Reads the requests of an audit log. Each of them is sent once, however often the log has it.
 pub(super) fn read(options: &Options, path: &Path, report: &mut Report) -> Result<Vec<Subject>, String> {
     let error = |line: usize, error: &dyn std::fmt::Display| format!("{}:{line}: {error}", path.display());
@@ -58,9 +62,7 @@ pub(super) fn read(options: &Options, path: &Path, report: &mut Report) -> Resul
             Ok(outgoing) => {
                 let all = subjects_of(options, outgoing);
                 if all.is_empty() {
-                    report.skip(
-                        "requests that are not compared: watches, logs, sessions, health, writes without dry run",
-                    );
+                    report.skip(NOT_COMPARED);
                 }
                 for subject in all {
                     let sent = &subject.outgoing;
@@ -109,13 +111,7 @@ impl Event {
         if method == "GET" {
             return Ok(outgoing);
         }
-        let is_review = self.uri.split('?').next().is_some_and(|path| path.ends_with("reviews"));
-        if !is_review {
-            if !options.dry_run {
-                return Err("writes (--dry-run sends them)");
-            }
-            add_dry_run(&mut outgoing.target);
-        }
+        remove_effect(&mut outgoing, options)?;
         if let Some(body) = self.request_object.filter(|body| !body.is_null()) {
             let kind = if method == "PATCH" { patch_type(&outgoing.target, &body) } else { "application/json" };
             outgoing.headers.insert("Content-Type".to_owned(), Value::from(kind));
@@ -127,8 +123,21 @@ impl Event {
     }
 }
 
-/// Makes a write a dry run.
-pub(super) fn add_dry_run(target: &mut String) {
+/// Makes a write a dry run; reads and reviews stay as they are. Fails with the reason if writes are not sent.
+pub(super) fn remove_effect(outgoing: &mut Outgoing, options: &Options) -> Result<(), &'static str> {
+    let is_review = outgoing.target.split('?').next().is_some_and(|path| path.ends_with("reviews"));
+    if outgoing.method == "GET" || is_review {
+        return Ok(());
+    }
+    if !options.dry_run {
+        return Err("writes (--dry-run sends them)");
+    }
+    add_dry_run(&mut outgoing.target);
+    Ok(())
+}
+
+/// Adds the parameter of dry runs.
+fn add_dry_run(target: &mut String) {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let others: Vec<&str> = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("dryRun=")).collect();
     let mut changed = if others.is_empty() { path.to_owned() } else { format!("{path}?{}", others.join("&")) };

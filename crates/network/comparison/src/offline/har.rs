@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::Options;
-use super::audit::{add_dry_run, kept_headers, subjects_of};
+use super::audit::{NOT_COMPARED, kept_headers, remove_effect, subjects_of};
 use crate::endpoint::Outgoing;
 use crate::report::Report;
 use crate::subject::Subject;
@@ -58,21 +58,16 @@ pub(super) fn read(options: &Options, path: &Path, report: &mut Report) -> Resul
             continue;
         };
         let mut outgoing = Outgoing::empty(&request.method, target);
-        let is_write =
-            request.method != "GET" && !target.split('?').next().is_some_and(|path| path.ends_with("reviews"));
-        if is_write {
-            if !options.dry_run {
-                report.skip("writes (--dry-run sends them)");
-                continue;
-            }
-            add_dry_run(&mut outgoing.target);
+        if let Err(reason) = remove_effect(&mut outgoing, options) {
+            report.skip(reason);
+            continue;
         }
         let headers = request.headers.into_iter().map(|header| (header.name, header.value));
         outgoing.headers = kept_headers(headers);
         outgoing.data = request.post_data.map(|data| data.text.into_bytes());
         let all = subjects_of(options, outgoing);
         if all.is_empty() {
-            report.skip("requests that are not compared: watches, logs, sessions, health, writes without dry run");
+            report.skip(NOT_COMPARED);
         }
         subjects.extend(all);
     }
