@@ -10,7 +10,7 @@ use crate::subject::{Kind, Subject};
 use crate::text::Texts;
 use crate::{mask, normal, pointer, protobuf, server_values};
 
-/// Whether two servers read the same store.
+/// The stores of two servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stores {
     /// Identifiers, versions and times must be equal; a difference of versions is a skew.

@@ -87,7 +87,7 @@ pub async fn waiting_for_decision<T, E>(work: impl Future<Output = Result<T, E>>
     wait(work, Result::is_ok, IfCrowded::KeepSeat).await
 }
 
-/// What a request does when too many others of the caller wait without a seat.
+/// The choice for a request when too many others of the caller wait without a seat.
 enum IfCrowded {
     Fail,
     KeepSeat,

@@ -29,7 +29,7 @@ pub struct ShadowWorker {
     comparer: Arc<Comparer>,
 }
 
-/// What all tasks share.
+/// The state that all tasks share.
 struct Comparer {
     endpoint: Endpoint,
     directory: Option<CaseDirectory>,

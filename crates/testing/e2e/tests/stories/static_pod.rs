@@ -76,7 +76,7 @@ async fn server_starts_with_the_flags_of_the_static_pod() {
             _ => flag.clone(),
         })
         .collect();
-    // What no flag of kubeadm names: the data directory of root in the container, and all addresses of the machine.
+    // Defaults that kubeadm sets by no flag: the data directory of root in the container, and all addresses of the machine.
     assert_eq!(host_path(&pod, "/var/lib/binnacle").as_deref(), Some("/var/lib/binnacle"));
     flags.extend([format!("--data-dir={}", temp.join("data")), "--bind-address=127.0.0.1".to_owned()]);
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();

@@ -9,7 +9,7 @@ use crate::documents::path;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Family {
     labels: BTreeSet<String>,
-    /// Whether it has `_bucket`, `_sum` and `_count`.
+    /// True if it has `_bucket`, `_sum` and `_count`.
     is_histogram: bool,
 }
 

@@ -9,7 +9,7 @@ pub(super) struct Selector {
     pub(super) labels: Vec<String>,
 }
 
-/// What an expression names.
+/// The names in an expression.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Usage {
     pub(super) selectors: Vec<Selector>,
