@@ -27,7 +27,7 @@ pub(crate) fn group() -> GroupDescription {
                 .only_conditional_update()
                 .deletion(Deletion::CustomResourceDefinition)
                 .resets(&["status"])
-                .subresources(&[SubresourceDescription::status(&["spec"])])
+                .subresources(&[SubresourceDescription::status(&["spec"]).without_table()])
                 .since(16)
             ],
         }],

@@ -19,7 +19,7 @@ pub(crate) fn group() -> GroupDescription {
                     .selectable(METADATA, FieldLabels::METADATA)
                     .only_conditional_update()
                     .resets(&["status"])
-                    .subresources(&[SubresourceDescription::status(&["metadata", "spec"])])
+                    .subresources(&[SubresourceDescription::status(&["metadata", "spec"]).without_table()])
                     .since(10)
             ],
         }],

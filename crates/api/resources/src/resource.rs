@@ -80,7 +80,7 @@ pub(crate) fn group() -> GroupDescription {
 const NAME: &str = "resource.k8s.io";
 
 fn status() -> Vec<SubresourceDescription> {
-    vec![SubresourceDescription::status(&["metadata", "spec"])]
+    vec![SubresourceDescription::status(&["metadata", "spec"]).without_table()]
 }
 
 fn device_classes(version: &'static str) -> ResourceDescription {

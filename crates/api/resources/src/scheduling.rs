@@ -23,7 +23,7 @@ pub(crate) fn group() -> GroupDescription {
                     namespaced!(NAME, "v1alpha2", "podgroups", "podgroup", "PodGroup")
                         .gated_by("GenericWorkload")
                         .resets(&["status"])
-                        .subresources(&[SubresourceDescription::status(&["metadata", "spec"])]),
+                        .subresources(&[SubresourceDescription::status(&["metadata", "spec"]).without_table()]),
                     namespaced!(NAME, "v1alpha2", "workloads", "workload", "Workload").gated_by("GenericWorkload"),
                 ],
             },

@@ -98,6 +98,8 @@ pub struct SubresourceDescription {
     pub resets: Vec<Text>,
     /// The only fields that an update through this subresource may change, unless empty (`*` matches any list item).
     pub changes_only: Vec<Text>,
+    /// True if responses can be tables.
+    pub has_table: bool,
 }
 
 /// The kind of a subresource's requests and responses.
@@ -438,8 +440,9 @@ impl ResourceDescription {
 
 impl SubresourceDescription {
     pub fn new(name: impl Into<Text>, role: SubresourceRole, kind: SubresourceKind, verbs: Verbs) -> Self {
-        let name = name.into();
-        Self { name, role, kind, verbs, puts_back: Vec::new(), resets: Vec::new(), changes_only: Vec::new() }
+        let has_table = matches!(role, SubresourceRole::Status | SubresourceRole::Scale);
+        let (puts_back, resets, changes_only) = (Vec::new(), Vec::new(), Vec::new());
+        Self { name: name.into(), role, kind, verbs, puts_back, resets, changes_only, has_table }
     }
 
     /// Describes `/status`, whose updates put back the fields in `resets`.
@@ -464,6 +467,12 @@ impl SubresourceDescription {
     #[must_use]
     pub fn but_puts_back(self, puts_back: &[&'static str]) -> Self {
         Self { puts_back: texts(puts_back), ..self }
+    }
+
+    /// Rejects tables: kube-apiserver has no columns for some statuses.
+    #[must_use]
+    pub fn without_table(self) -> Self {
+        Self { has_table: false, ..self }
     }
 
     #[must_use]

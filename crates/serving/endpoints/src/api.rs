@@ -172,7 +172,7 @@ impl Api {
         let resource = snapshot.find(&info.api_group, &info.api_version, &info.resource).cloned();
         let is_custom = resource.as_ref().is_some_and(|resource| resource.collection.kind.custom.is_some());
         request.record.note(|facts| (facts.served, facts.routed) = (true, !is_custom));
-        let resource_request = ResourceRequest { info, method: &request.method, is_watch: request.query.flag("watch") };
+        let resource_request = ResourceRequest { info, method: &request.method };
         let target = Target { description, is_stored: resource.is_some(), is_custom };
         let route = Route::of(resource_request, target, &|subresource| {
             self.subresources.contains_key(&subresource_key(info, subresource))
@@ -192,10 +192,6 @@ impl Api {
                 let call = self.call(request, resource, subresource, warnings);
                 check_router_rules(&call, verb, Offer::Object)?;
                 Box::pin(verbs::scale::handle(call, verb)).await
-            }
-            (Route::WatchNotSupported, _) => {
-                warn_of_deprecation(description, self.catalog.features(), &request.record, warnings);
-                Err(Status::method_not_supported(&description.group_resource(), "watch"))
             }
             (Route::Subresource { subresource }, resource) => {
                 self.handle_subresource(request, resource, (info, description), &subresource, warnings).await

@@ -31,7 +31,9 @@ pub use body::{ExpectedKind, decode as decode_body, read as read_body};
 pub use discover::response as discovery_response;
 pub use failure::{of_preferences as failure_response, of_preferences_or_cbor as failure_response_or_cbor};
 pub use negotiate::{Encoding, Encodings, Output, Transform, input as input_encoding};
-pub use params::{FieldValidation, WriteKind, WriteParams, dry_run as sent_dry_run, write as write_params};
+pub use params::{
+    FieldValidation, WriteKind, WriteParams, dry_run as sent_dry_run, reject_export, write as write_params,
+};
 pub use respond::{object as respond_object, plain as respond_plain, status as respond_status};
 pub use subresources::{list_options, respond as respond_subresource};
 pub use table::Include;

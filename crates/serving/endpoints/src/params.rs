@@ -66,6 +66,7 @@ pub enum WriteKind {
     Apply,
 }
 
+/// Parses the parameters of a list or watch of stored objects.
 pub(crate) fn collection(
     query: &Query,
     info: &RequestInfo,
@@ -73,6 +74,23 @@ pub(crate) fn collection(
     features: &Features,
     force_watch: bool,
 ) -> Result<CollectionParams, Status> {
+    let (mut params, version_match) = collection_without_version(query, info, resource, features, force_watch)?;
+    if !params.watch {
+        let in_one_scope = !resource.namespaced || !info.namespace.is_empty();
+        let single = in_one_scope && params.list.fields.requires_exact_match("metadata.name").is_some();
+        params.list.version = list_version(&params, version_match, single)?;
+    }
+    Ok(params)
+}
+
+/// Parses the parameters that do not depend on a storage, and returns them with `resourceVersionMatch`.
+pub(crate) fn collection_without_version<'q>(
+    query: &'q Query,
+    info: &RequestInfo,
+    resource: &ResourceDescription,
+    features: &Features,
+    force_watch: bool,
+) -> Result<(CollectionParams, &'q str), Status> {
     let mut params = CollectionParams { watch: force_watch || query.flag("watch"), ..CollectionParams::default() };
     params.allow_bookmarks = query.flag("allowWatchBookmarks");
     params.timeout_seconds = integer(query, "timeoutSeconds")?;
@@ -105,12 +123,7 @@ pub(crate) fn collection(
     if !continue_token.is_empty() {
         params.list.continue_token = Some(continue_token.to_owned());
     }
-    if !params.watch {
-        let in_one_scope = !resource.namespaced || !info.namespace.is_empty();
-        let single = in_one_scope && params.list.fields.requires_exact_match("metadata.name").is_some();
-        params.list.version = list_version(&params, version_match, single)?;
-    }
-    Ok(params)
+    Ok((params, version_match))
 }
 
 /// Returns the shard that a client requests. kube-apiserver ignores it for objects that are not stored.
@@ -318,7 +331,7 @@ pub fn dry_run(query: &Query) -> Vec<String> {
 /// # Errors
 ///
 /// Returns 400 for such a read.
-pub(crate) fn reject_export(query: &Query) -> Result<(), Status> {
+pub fn reject_export(query: &Query) -> Result<(), Status> {
     match query.flag("export") {
         true => Err(Status::bad_request("the export parameter, deprecated since v1.14, is no longer supported")),
         false => Ok(()),

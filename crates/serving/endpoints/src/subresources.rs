@@ -12,13 +12,22 @@ use crate::object_view::ObjectView;
 use crate::table::Include;
 use crate::{params, respond};
 
-/// Returns the options of a list, validated as in kube-apiserver.
+/// Returns the options of a list of objects that are not stored, with kube-apiserver's errors. Versions, limits and
+/// continue tokens are not parsed, because only the storage reads them.
+///
+/// # Errors
+///
+/// Returns 400 or 422 for invalid parameters, and 405 for a watch.
 pub fn list_options(
     request: &Request,
     resource: &ResourceDescription,
     features: &Features,
 ) -> Result<ListOptions, Status> {
-    params::collection(&request.query, &request.info, resource, features, false).map(|params| params.list)
+    let (params, _) = params::collection_without_version(&request.query, &request.info, resource, features, false)?;
+    match params.watch {
+        true => Err(Status::method_not_supported(&resource.group_resource(), "watch")),
+        false => Ok(params.list),
+    }
 }
 
 /// Returns an object or a list in the negotiated output. `columns` are required if the handler has a table.

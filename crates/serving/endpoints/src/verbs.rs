@@ -66,8 +66,7 @@ impl Call {
     }
 
     pub(crate) fn output(&self, is_watch: bool) -> Result<Output, Status> {
-        // kube-apiserver has no tables for other subresources.
-        let table = self.subresource.is_empty() || matches!(self.subresource.as_str(), "status" | "scale");
+        let table = self.resource.description.subresource(&self.subresource).is_none_or(|found| found.has_table);
         let protobuf = self.resource.collection.kind.custom.is_none();
         negotiate::output(&self.request, is_watch, OfferedOutputs { table, protobuf, encodings: self.encodings })
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_endpoints::{
-    HandlerResult, Include, SubresourceCall, SubresourceHandler, list_options, respond_subresource,
+    HandlerResult, Include, SubresourceCall, SubresourceHandler, Transform, list_options, reject_export,
+    respond_subresource,
 };
 use binnacle_features::Features;
 use binnacle_fields::FieldMut;
@@ -59,10 +60,14 @@ impl ComponentStatuses {
 
     async fn respond(&self, call: SubresourceCall) -> HandlerResult {
         let SubresourceCall { request, output, .. } = call;
-        let include = Include::of(&request.query)?;
+        let include = match output.transform {
+            Transform::Table(_) => Include::of(&request.query)?,
+            _ => Include::default(),
+        };
         let columns = binnacle_columns::table_for("", "ComponentStatus");
-        let name = request.info.name.as_str();
-        if !name.is_empty() {
+        if request.info.verb == "get" {
+            reject_export(&request.query)?;
+            let name = request.info.name.as_str();
             let component = self.components.iter().find(|component| component.name == name);
             let component =
                 component.ok_or_else(|| Status::not_found(&GroupResource::new("", "componentstatus"), name))?;

@@ -3,8 +3,12 @@
 //!
 //! The grammar is that of `github.com/distribution/reference`.
 
+use std::borrow::Cow;
+
 const DEFAULT_DOMAIN: &str = "docker.io";
 const LEGACY_DOMAIN: &str = "index.docker.io";
+/// The namespace of images without one, on Docker Hub only. It counts towards the length of a name.
+const DEFAULT_NAMESPACE: &str = "library/";
 const NAME_MAX: usize = 255;
 const TAG_MAX: usize = 128;
 
@@ -25,7 +29,7 @@ fn is_latest(image: &str) -> bool {
     }
     let (named, digest) = match rest.split_once('@') {
         Some((named, digest)) => (named, Some(digest)),
-        None => (rest, None),
+        None => (&*rest, None),
     };
     let (path, tag) = match named.split_once(':') {
         Some((path, tag)) => (path, Some(tag)),
@@ -40,19 +44,29 @@ fn is_latest(image: &str) -> bool {
     }
 }
 
-/// Splits off the registry: the part before the first slash, if it looks like a host.
-fn split_domain(image: &str) -> (&str, &str) {
+/// Splits off the registry: the part before the first slash, if it looks like a host. The rest has a namespace.
+fn split_domain(image: &str) -> (&str, Cow<'_, str>) {
     let (domain, rest) = match image.split_once('/') {
         Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" || first.to_lowercase() != first => {
             (first, rest)
         }
         _ => (DEFAULT_DOMAIN, image),
     };
-    if domain == LEGACY_DOMAIN { (DEFAULT_DOMAIN, rest) } else { (domain, rest) }
+    let domain = if domain == LEGACY_DOMAIN { DEFAULT_DOMAIN } else { domain };
+    if domain == DEFAULT_DOMAIN && !rest.contains('/') {
+        return (domain, Cow::Owned(format!("{DEFAULT_NAMESPACE}{rest}")));
+    }
+    (domain, Cow::Borrowed(rest))
 }
 
 fn is_name(domain: &str, path: &str) -> bool {
-    path.len() <= NAME_MAX && path.split('/').all(is_component) && (is_domain(domain) || is_component(domain))
+    // What cannot be a registry is the first component of the path, and counts towards its length.
+    let length = match is_domain(domain) {
+        true => path.len(),
+        false if is_component(domain) => domain.len() + 1 + path.len(),
+        false => return false,
+    };
+    length <= NAME_MAX && path.split('/').all(is_component)
 }
 
 /// Returns true for lower-case letters and digits, joined by one dot, one or two underscores, or dashes.

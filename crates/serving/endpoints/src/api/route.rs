@@ -13,8 +13,6 @@ const CLUSTER_WIDE_VERBS: Verbs = Verbs::of(&[Verb::List, Verb::Watch]);
 pub(super) struct ResourceRequest<'a> {
     pub(super) info: &'a RequestInfo,
     pub(super) method: &'a Method,
-    /// True if the query requests a watch.
-    pub(super) is_watch: bool,
 }
 
 /// The resource of a request.
@@ -25,7 +23,7 @@ pub(super) struct Target<'a> {
     pub(super) is_custom: bool,
 }
 
-/// The handler of a request. All variants except the last two need a stored resource.
+/// The handler of a request. All variants except the last one need a stored resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
     /// A custom resource, whose handler has its own rules.
@@ -48,8 +46,6 @@ pub(super) enum Route {
     Subresource {
         subresource: Text,
     },
-    /// A list without watch support, which has its own error.
-    WatchNotSupported,
 }
 
 impl Route {
@@ -71,7 +67,7 @@ impl Route {
             return Err(Status::path_not_found());
         }
         // Resources without watch support have no watch paths.
-        if info.verb == "watch" && request.method != Method::GET && !description.verbs.contains(Verb::Watch) {
+        if has_watch_segment(info) && !description.verbs.contains(Verb::Watch) {
             return Err(Status::path_not_found());
         }
         // `/namespaces//pods` is routed like the pods of a namespace, and rejected where the namespace is required.
@@ -100,14 +96,10 @@ impl Route {
             |verb: &Verb| verbs.contains(*verb) && (!is_cluster_wide || CLUSTER_WIDE_VERBS.contains(*verb));
         let verb = collection_verb(request.method).filter(is_allowed);
         let verb = verb.filter(|verb| is_allowed_as(info, *verb)).ok_or_else(Status::method_not_allowed)?;
-        let watch_path = request.has_watch_path();
-        if target.is_stored {
-            return Ok(Self::Collection { verb, watch_path });
-        }
-        match verb == Verb::List && (watch_path || request.is_watch) {
-            true => Ok(Self::WatchNotSupported),
-            false => Ok(Self::Subresource { subresource: Text::default() }),
-        }
+        Ok(match target.is_stored {
+            true => Self::Collection { verb, watch_path: has_watch_segment(info) },
+            false => Self::Subresource { subresource: Text::default() },
+        })
     }
 
     fn of_item(request: ResourceRequest<'_>, target: Target<'_>) -> Result<Self, Status> {
@@ -122,7 +114,7 @@ impl Route {
         }
         let subresource = Text::default();
         Ok(match target.is_stored {
-            true if request.has_watch_path() => Self::Collection { verb: Verb::List, watch_path: true },
+            true if has_watch_segment(request.info) => Self::Collection { verb: Verb::List, watch_path: true },
             true => Self::Item { verb, subresource },
             false => Self::Subresource { subresource },
         })
@@ -163,13 +155,6 @@ impl Route {
     }
 }
 
-impl ResourceRequest<'_> {
-    /// `/watch/` in the path makes any GET a watch.
-    fn has_watch_path(&self) -> bool {
-        self.info.verb == "watch" && (!self.info.name.is_empty() || !self.is_watch)
-    }
-}
-
 fn is_connect(description: &SubresourceDescription) -> bool {
     description.role == SubresourceRole::Connect
 }
@@ -203,6 +188,12 @@ fn has_namespace_segment(info: &RequestInfo) -> bool {
     let segments: Vec<&str> = info.path.trim_matches('/').split('/').collect();
     let before = segments.len().saturating_sub(info.parts.len());
     segments[..before].contains(&"namespaces")
+}
+
+/// Returns true if the path has `/watch/` after the version, which makes any GET a watch.
+fn has_watch_segment(info: &RequestInfo) -> bool {
+    let version = if info.api_prefix == "api" { 1 } else { 2 };
+    info.path.trim_matches('/').split('/').nth(version + 1) == Some("watch")
 }
 
 /// Returns true if the request was authorized for `verb`. For authorization, `/watch/` in the path makes a request with
@@ -250,6 +241,22 @@ mod tests {
             ("/api/v1/watch/namespaces/a/namespaces/b", true),
         ] {
             assert_eq!(is_namespace_in_another(&info(&Method::GET, path)), nested, "{path}");
+        }
+    }
+
+    #[test]
+    fn recognizes_watches_by_path() {
+        for (path, want) in [
+            ("/api/v1/watch/pods", true),
+            ("/api/v1/watch/namespaces/a/pods/p", true),
+            ("/apis/apps/v1/watch/deployments", true),
+            ("/apis/apps/watch/watch/deployments", true),
+            ("/api/v1/pods/watch", false),
+            ("/api/v1/namespaces/watch/pods", false),
+            ("/apis/watch/v1/deployments", false),
+            ("/apis/apps/watch/deployments", false),
+        ] {
+            assert_eq!(has_watch_segment(&info(&Method::GET, path)), want, "{path}");
         }
     }
 
