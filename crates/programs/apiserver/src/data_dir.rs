@@ -131,8 +131,12 @@ pub(crate) fn default_path() -> Option<PathBuf> {
 
 /// Removes other users' permissions for a directory that has only the server's own files. Any other directory, such as
 /// a home or `/tmp`, is an error: it may be in use by others.
+///
+/// The root of a volume of Kubernetes belongs to root, and to the group `fsGroup` of the pod. Its permissions cannot be
+/// changed, and need not be: the server's own files and directories in it are for their owner only.
 fn ensure_private(path: &Path) -> io::Result<()> {
-    let mode = fs::metadata(path)?.mode() & 0o7777;
+    let metadata = fs::metadata(path)?;
+    let mode = metadata.mode() & 0o7777;
     if mode & 0o077 == 0 {
         return Ok(());
     }
@@ -146,7 +150,26 @@ fn ensure_private(path: &Path) -> io::Result<()> {
             )));
         }
     }
-    restrict_to_owner(path)
+    match restrict_to_owner(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            accept_volume(metadata.uid(), mode).map_err(|why| io::Error::new(error.kind(), why))
+        }
+        restricted => restricted,
+    }
+}
+
+/// Checks the owner and the mode of a directory that belongs to another user. Whoever can write to it can replace the
+/// server's files: the owner, who must be root, and the group.
+fn accept_volume(owner: u32, mode: u32) -> Result<(), String> {
+    if owner != 0 {
+        return Err(format!(
+            "it belongs to the user {owner}, who could replace its files; name a directory of its own"
+        ));
+    }
+    if mode & 0o002 != 0 {
+        return Err(format!("all users can write to it (mode {mode:04o}); name a directory of its own"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -190,6 +213,21 @@ mod tests {
         assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
         let error = DataDir::open(&file).unwrap_err().to_string();
         assert_eq!(error, format!("cannot use the data directory {}: it is not a directory", file.display()));
+    }
+
+    #[test]
+    fn accepts_directories_of_root_that_a_group_shares() {
+        for (owner, mode, error) in [
+            (0, 0o2775, ""),
+            (0, 0o2770, ""),
+            (0, 0o0775, ""),
+            (0, 0o0755, ""),
+            (0, 0o2777, "all users can write to it (mode 2777); name a directory of its own"),
+            (0, 0o1777, "all users can write to it (mode 1777); name a directory of its own"),
+            (7, 0o2770, "it belongs to the user 7, who could replace its files; name a directory of its own"),
+        ] {
+            assert_eq!(accept_volume(owner, mode).err().unwrap_or_default(), error, "{owner} {mode:o}");
+        }
     }
 
     #[test]

@@ -57,6 +57,8 @@ pub enum Ability {
     Namespaces,
     /// Tracing and changing the system calls of programs.
     Seccomp,
+    /// Running programs as other users.
+    Users,
 }
 
 /// Where requirements are looked for.
@@ -100,7 +102,8 @@ const REQUIREMENTS: [Requirement; 17] = [
     Requirement::Zsh,
 ];
 
-const ABILITIES: [Ability; 4] = [Ability::Faketime, Ability::Mounts, Ability::Namespaces, Ability::Seccomp];
+const ABILITIES: [Ability; 5] =
+    [Ability::Faketime, Ability::Mounts, Ability::Namespaces, Ability::Seccomp, Ability::Users];
 
 // === impl Requirement ===
 
@@ -186,6 +189,7 @@ impl Ability {
             Self::Mounts => "mounts",
             Self::Namespaces => "namespaces",
             Self::Seccomp => "seccomp",
+            Self::Users => "users",
         }
     }
 

@@ -108,8 +108,9 @@ const TYPES: [&str; 7] = [
     "text/plain",
 ];
 const METHODS: [&str; 7] = ["PUT", "POST", "PATCH", "DELETE", "GET", "HEAD", "OPTIONS"];
-/// The maximum time that a step of a variant waits for a condition, which a change may make unreachable.
-const MAX_WAIT: f64 = 3.0;
+/// The maximum time that a step of a variant waits for a condition, which a change may make unreachable. It is longer
+/// than the five seconds after which kube-apiserver looks again whether the objects of a definition are gone.
+const MAX_WAIT: f64 = 8.0;
 
 impl Variants {
     /// Reads cases and changes them. Exclusive cases and those with hooks are left out.

@@ -95,6 +95,7 @@ mod reflector;
 mod resumption;
 mod rolling_restart;
 mod shards;
+mod shared_volume;
 mod slow_watchers;
 mod soak;
 mod static_pod;

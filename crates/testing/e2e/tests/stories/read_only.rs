@@ -95,15 +95,10 @@ async fn read_only_server_writes_nothing() {
     assert!(!log.contains("the server is read-only"), "something tried to write: {log}");
 }
 
-/// An etcd user with read permission is enough, and changes by the other server are seen.
-#[tokio::test(flavor = "multi_thread")]
-#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn read_only_server_needs_only_read_permission() {
-    let authority = Authority::make();
+/// Starts an etcd in which the user `root` may do everything, and `reader` may only read.
+fn start_restricted(authority: &Authority) -> Etcd {
     let (certificate, key) = authority.issue("root");
-    let etcd = tokio::task::block_in_place(|| {
-        Etcd::secure(&EtcdTls { ca: &authority.ca(), certificate: &certificate, key: &key })
-    });
+    let etcd = Etcd::secure(&EtcdTls { ca: &authority.ca(), certificate: &certificate, key: &key });
     for command in [
         "user add root --no-password",
         "role add root",
@@ -119,15 +114,27 @@ async fn read_only_server_needs_only_read_permission() {
     let grant = ["role", "grant-permission", "reader", "read"];
     let keys = if watches_everything(&etcd) { ["", "--from-key"] } else { ["/registry/", "/registry0"] };
     assert!(!etcd.ctl(0, &[&grant[..], &keys].concat()).trim().is_empty());
-    let flags = |user: &str| {
-        let (certificate, key) = authority.issue(user);
-        vec![
-            etcd.servers(),
-            format!("--etcd-cafile={}", authority.ca().display()),
-            format!("--etcd-certfile={}", certificate.display()),
-            format!("--etcd-keyfile={}", key.display()),
-        ]
-    };
+    etcd
+}
+
+/// Returns the flags of a server that is this user of an etcd.
+fn flags_of(etcd: &Etcd, authority: &Authority, user: &str) -> Vec<String> {
+    let (certificate, key) = authority.issue(user);
+    vec![
+        etcd.servers(),
+        format!("--etcd-cafile={}", authority.ca().display()),
+        format!("--etcd-certfile={}", certificate.display()),
+        format!("--etcd-keyfile={}", key.display()),
+    ]
+}
+
+/// An etcd user with read permission is enough, and changes by the other server are seen.
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
+async fn read_only_server_needs_only_read_permission() {
+    let authority = Authority::make();
+    let etcd = tokio::task::block_in_place(|| start_restricted(&authority));
+    let flags = |user| flags_of(&etcd, &authority, user);
     let writer = start(&flags("root"));
     let written = maps(&writer.kube().await);
     written.create(&PostParams::default(), &config_map("one")).await.unwrap();
@@ -145,6 +152,93 @@ async fn read_only_server_needs_only_read_permission() {
     // A list without a version is as new as the other server's last write.
     written.delete("one", &DeleteParams::default()).await.unwrap();
     assert_eq!(read.list(&ListParams::default()).await.unwrap().items.len(), 1);
+}
+
+/// Returns a definition whose objects are stored in one of two versions.
+fn widgets(storage: &str) -> String {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let version =
+        |name: &str| json!({"name": name, "served": true, "storage": name == storage, "schema": schema.clone()});
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.read.test"}, "spec": {"group": "read.test", "scope": "Namespaced",
+        "names": {"plural": "widgets", "kind": "Widget"}, "versions": [version("v1"), version("v2")]}})
+    .to_string()
+}
+
+const ENCRYPTION: &str = "kind: EncryptionConfiguration\napiVersion: apiserver.config.k8s.io/v1\nresources:\n\
+    - resources: [secrets, widgets.read.test]\n  providers: [{aesgcm: {keys: [{name: one, secret: \
+    MTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMTE=}]}}, {identity: {}}]\n";
+
+/// Creates objects with the program that serves them, in versions that a newer program stores differently.
+async fn store_in_old_versions(writer: &Server) {
+    let kubectl = Kubectl::new(writer);
+    kubectl.ok(&["create", "secret", "generic", "sealed", "--from-literal=password=squeamish"]);
+    kubectl.ok_with(
+        &["apply", "-f", "-"],
+        r#"{"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "old.example.com"},
+            "spec": {"selectors": [{"cel": {"expression": "true"}}]}}"#,
+    );
+    for (storage, name) in [("v1", "old"), ("v2", "new")] {
+        kubectl.ok_with(&["apply", "-f", "-"], &widgets(storage));
+        kubectl.ok(&["wait", "--for=condition=Established", "crd/widgets.read.test", "--timeout=30s"]);
+        let widget = json!({"apiVersion": format!("read.test/{storage}"), "kind": "Widget",
+            "metadata": {"name": name}, "spec": {"size": 1}});
+        wait_until("the resource is served", async || {
+            kubectl.run_with(&["apply", "-f", "-"], &widget.to_string()).success.then_some(())
+        })
+        .await;
+    }
+}
+
+/// All of it at once: encrypted values, objects in the storage versions of an older release and of an older definition,
+/// and an etcd user that may only read.
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(all(has_etcd, has_kubectl)), ignore = "needs etcd and kubectl")]
+async fn read_only_server_reads_encrypted_and_old_objects() {
+    let authority = Authority::make();
+    let etcd = tokio::task::block_in_place(|| start_restricted(&authority));
+    let temp = binnacle_testkit::TempDir::new();
+    let encryption = format!("--encryption-provider-config={}", temp.file("encryption.yaml", ENCRYPTION));
+    let old = [flags_of(&etcd, &authority, "root"), vec![encryption.clone(), "--emulated-version=1.34".into()]];
+    let mut writer = start(&old.concat());
+    store_in_old_versions(&writer).await;
+    writer.terminate();
+    let has = |key: &str, text: &str| {
+        let value = etcd.value(key);
+        let found = value.windows(text.len()).any(|window| window == text.as_bytes());
+        assert!(found, "{key} has no {text}: {}", String::from_utf8_lossy(&value));
+    };
+    has("/registry/secrets/default/sealed", "k8s:enc:aesgcm:v1:one:");
+    has("/registry/read.test/widgets/default/old", "k8s:enc:aesgcm:v1:one:");
+    has("/registry/deviceclasses/old.example.com", "resource.k8s.io/v1beta2");
+
+    let before = contents(&etcd);
+    let flags = [flags_of(&etcd, &authority, "reader"), vec![encryption, "--read-only".into()]];
+    let mut reader = start(&flags.concat());
+    let kubectl = Kubectl::new(&reader);
+    wait_until("the resource is served", async || kubectl.run(&["get", "widgets"]).success.then_some(())).await;
+    let mut client = reader.client().await;
+    for (path, pointer, want) in [
+        ("/api/v1/namespaces/default/secrets/sealed", "/data/password", "c3F1ZWFtaXNo"),
+        ("/api/v1/namespaces/default/secrets", "/items/0/data/password", "c3F1ZWFtaXNo"),
+        ("/api/v1/secrets?limit=1", "/items/0/metadata/name", "sealed"),
+        ("/apis/resource.k8s.io/v1/deviceclasses/old.example.com", "/spec/selectors/0/cel/expression", "true"),
+        ("/apis/resource.k8s.io/v1/deviceclasses", "/items/0/metadata/name", "old.example.com"),
+        ("/apis/read.test/v1/namespaces/default/widgets/new", "/apiVersion", "read.test/v1"),
+        ("/apis/read.test/v2/namespaces/default/widgets/old", "/apiVersion", "read.test/v2"),
+        ("/apis/read.test/v2/widgets", "/items/0/metadata/name", "new"),
+        ("/apis/read.test/v2/widgets", "/items/1/apiVersion", "read.test/v2"),
+    ] {
+        let answer = client.get(path).await.unwrap();
+        let body: Value = serde_json::from_str(&answer.body).unwrap();
+        assert_eq!(body.pointer(pointer), Some(&json!(want)), "{path} {pointer}: {} {body}", answer.status);
+    }
+    let path = "/api/v1/namespaces/default/secrets?watch=1&resourceVersion=0&timeoutSeconds=1";
+    let watched = client.get(path).await.unwrap().body;
+    assert!(watched.contains("c3F1ZWFtaXNo"), "{watched}");
+    reader.terminate();
+    let after = contents(&etcd);
+    assert_eq!((after.0, after.1), (before.0, before.1), "the server wrote");
 }
 
 const ANN_MAY_CREATE: &str = r#"{"apiVersion": "v1", "kind": "List", "items": [
