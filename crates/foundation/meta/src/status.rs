@@ -9,7 +9,7 @@ mod reason;
 pub use self::details::{StatusCause, StatusDetails};
 pub use self::foreign::ForeignStatus;
 pub use self::reason::StatusReason;
-use crate::{FieldError, FieldErrorType, FieldErrors, GroupKind, GroupResource, aggregate};
+use crate::{FieldError, FieldErrorType, FieldErrors, GroupKind, GroupResource, aggregate, go_quote};
 
 /// Returns the errors that the response lists.
 fn listed_errors(errors: &FieldErrors) -> &[FieldError] {
@@ -68,7 +68,7 @@ impl Status {
     }
 
     pub fn not_found(resource: &GroupResource, name: &str) -> Self {
-        Self::about(StatusReason::NotFound, 404, format!("{resource} {name:?} not found"), resource, name)
+        Self::about(StatusReason::NotFound, 404, format!("{resource} {} not found", go_quote(name)), resource, name)
     }
 
     /// 404 for a path that no handler serves.
@@ -78,7 +78,13 @@ impl Status {
     }
 
     pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
-        Self::about(StatusReason::AlreadyExists, 409, format!("{resource} {name:?} already exists"), resource, name)
+        Self::about(
+            StatusReason::AlreadyExists,
+            409,
+            format!("{resource} {} already exists", go_quote(name)),
+            resource,
+            name,
+        )
     }
 
     /// `generateName` produced existing names too often: 409 with a hint to retry, or 429 if there is no free name.
@@ -87,7 +93,8 @@ impl Status {
             StatusReason::AlreadyExists,
             409,
             format!(
-                "{resource} {name:?} already exists, the server was not able to generate a unique name for the object"
+                "{resource} {} already exists, the server was not able to generate a unique name for the object",
+                go_quote(name)
             ),
             resource,
             name,
@@ -111,7 +118,7 @@ impl Status {
         } else if name.is_empty() {
             format!("{resource} is forbidden: {why}")
         } else {
-            format!("{resource} {name:?} is forbidden: {why}")
+            format!("{resource} {} is forbidden: {why}", go_quote(name))
         };
         Self::about(StatusReason::Forbidden, 403, message, resource, name)
     }
@@ -125,7 +132,7 @@ impl Status {
         Self::about(
             StatusReason::Conflict,
             409,
-            format!("Operation cannot be fulfilled on {resource} {name:?}: {why}"),
+            format!("Operation cannot be fulfilled on {resource} {}: {why}", go_quote(name)),
             resource,
             name,
         )
@@ -153,7 +160,7 @@ impl Status {
     pub fn invalid(kind: &GroupKind, name: &str, errors: &FieldErrors) -> Self {
         let listed = listed_errors(errors);
         let cut = listed.len() < errors.len();
-        let mut message = format!("{kind} {name:?} is invalid");
+        let mut message = format!("{kind} {} is invalid", go_quote(name));
         if !listed.is_empty() {
             message.push_str(": ");
             message.push_str(&aggregate(listed));
@@ -194,7 +201,7 @@ impl Status {
         Self::about(
             StatusReason::MethodNotAllowed,
             405,
-            format!("{verb} is not supported on resources of kind {:?}", resource.to_string()),
+            format!("{verb} is not supported on resources of kind {}", go_quote(&resource.to_string())),
             resource,
             "",
         )

@@ -1,6 +1,6 @@
 //! Reading and decoding request bodies.
 
-use binnacle_meta::{GroupVersion, Status};
+use binnacle_meta::{GroupVersion, Status, go_quote};
 use binnacle_registry::{Context, RequestObject, Resource};
 use binnacle_request::{BodyError, Request};
 use binnacle_schema::decode::{self, DecodeError, DecodedObject, EmptyFields};
@@ -224,7 +224,8 @@ pub(crate) fn cannot_be_handled(expected: &ExpectedKind<'_>, value: &Value, why:
     let api_version = value.str_at(&["apiVersion"]);
     let version = api_version.rsplit('/').next().filter(|v| !v.is_empty()).unwrap_or(expected.version);
     let kind = Some(value.str_at(&["kind"])).filter(|k| !k.is_empty()).unwrap_or(expected.kind);
-    Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {}: {why}", expected.kind))
+    let (version, expected) = (go_quote(version), expected.kind);
+    Status::bad_request(format!("{kind} in version {version} cannot be handled as a {expected}: {why}"))
 }
 
 /// Returns the error for a body with a group but no version.
@@ -265,8 +266,9 @@ fn check_kind(expected: &ExpectedKind<'_>, value: &mut Value, body: &[u8]) -> Re
     }
     if registered_message(expected.kinds, expected.group, &given, &kind).is_none() {
         let why = format!(
-            "no kind {kind:?} is registered for version {:?} in scheme \"{}\"",
-            given.to_string(),
+            "no kind {} is registered for version {} in scheme \"{}\"",
+            go_quote(&kind),
+            go_quote(&given.to_string()),
             scheme_location(expected.group)
         );
         return Err(cannot_be_handled(expected, value, &why));

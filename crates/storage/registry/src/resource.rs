@@ -283,7 +283,11 @@ impl ResourceStore {
             }
             let problems = binnacle_validation::names::path_segment(name, false);
             if !problems.is_empty() {
-                return Err(Status::bad_request(format!("Name parameter invalid: {name:?}: {}", problems.join(";"))));
+                return Err(Status::bad_request(format!(
+                    "Name parameter invalid: {}: {}",
+                    go_quote(name),
+                    problems.join(";")
+                )));
             }
         }
         if self.kind.namespaced && (matches!(namespace, "." | "..") || namespace.contains('/')) {
