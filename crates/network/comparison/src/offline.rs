@@ -4,9 +4,11 @@ mod audit;
 mod cases;
 mod har;
 mod reads;
+mod refusals;
 mod requests;
 mod source;
 mod variants;
+mod watches;
 
 use crate::endpoint::Endpoint;
 use crate::report::Report;

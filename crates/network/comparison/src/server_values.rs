@@ -22,10 +22,20 @@ pub(crate) fn normalize_texts(value: &mut Value) {
     }
 }
 
+/// Sorts the errors of an apply patch, which kube-apiserver collects in the order of a map.
+fn sort_apply_errors(body: &mut Value) {
+    const HEAD: &str = "failed to create typed patch object";
+    let Some(message) = body["message"].as_str().filter(|message| message.starts_with(HEAD)) else { return };
+    let mut lines: Vec<&str> = message.split('\n').collect();
+    lines[1..].sort_unstable();
+    body["message"] = Value::from(lines.join("\n"));
+}
+
 /// Replaces a server's own address, and sorts lists whose order is random in kube-apiserver.
 pub(crate) fn normalize(body: &mut Value) {
     if body["kind"] == "Status" {
         normalize_texts(body);
+        sort_apply_errors(body);
     }
     match body["kind"].as_str() {
         // Each server names its own address.

@@ -1,5 +1,7 @@
 //! The requests that can be compared: reads, access reviews, and dry runs of writes.
 
+use std::borrow::Cow;
+
 use binnacle_request::{Query, RequestInfo};
 use http::Method;
 
@@ -17,6 +19,8 @@ pub enum Kind {
     Document,
     /// A write with `dryRun=All`.
     DryRun,
+    /// The first events of a watch; only in a replay.
+    Watch,
 }
 
 /// A request to send to both servers.
@@ -84,14 +88,38 @@ impl Subject {
         Some(Self::new(kind, &info, outgoing))
     }
 
+    /// As [`Subject::parse`], with watches.
+    pub(crate) fn parse_replay(outgoing: Outgoing) -> Option<Self> {
+        let (path, query) = outgoing.target.split_once('?').unwrap_or((&outgoing.target, ""));
+        let path = binnacle_request::decode_path(path)?;
+        let info = RequestInfo::parse(&Method::GET, &path, &Query::parse(query), &outgoing.target).ok()?;
+        match outgoing.method == "GET" && info.is_resource_request && info.verb == "watch" {
+            true => Some(Self::new(Kind::Watch, &info, outgoing)),
+            false => Self::parse(outgoing),
+        }
+    }
+
+    /// Creates the subject for any request, such as one that every server refuses.
+    pub(crate) fn any(kind: Kind, outgoing: Outgoing) -> Self {
+        let path = outgoing.target.split('?').next().unwrap_or_default();
+        let method = Method::from_bytes(outgoing.method.as_bytes()).unwrap_or_default();
+        let info = RequestInfo::parse(&method, path, &Query::default(), path).unwrap_or_default();
+        Self::new(kind, &info, outgoing)
+    }
+
     /// Creates the subject for a step of a case, which may be any request.
     pub(crate) fn of_step(method: &str, path: &str, data: Option<Vec<u8>>) -> Self {
-        let mut outgoing = Outgoing::empty(method, path);
-        outgoing.data = data;
-        let path = path.split('?').next().unwrap_or_default();
-        let method = Method::from_bytes(method.as_bytes()).unwrap_or_default();
-        let info = RequestInfo::parse(&method, path, &Query::default(), path).unwrap_or_default();
-        Self::new(Kind::DryRun, &info, outgoing)
+        Self::any(Kind::DryRun, Outgoing { data, ..Outgoing::empty(method, path) })
+    }
+
+    /// Returns true if repeating the request changes nothing: the body of a deletion replaces the parameters of its query,
+    /// `dryRun` included.
+    pub(crate) fn is_harmless(&self) -> bool {
+        let body = self.outgoing.data.as_deref().filter(|data| !data.is_empty());
+        match (self.outgoing.method.as_str(), body) {
+            ("DELETE", Some(data)) => is_dry_run(data),
+            _ => true,
+        }
     }
 
     /// Returns the request that reads the same state as a response with this resourceVersion. Pages of a list carry
@@ -100,6 +128,10 @@ impl Subject {
     pub fn at_version(&self, version: &str) -> Outgoing {
         let mut outgoing = self.outgoing.clone();
         if self.kind != Kind::List || version.is_empty() || version == "0" {
+            return outgoing;
+        }
+        // A list of any version may ignore its limit, which one of an exact version does not.
+        if self.parameter("resourceVersion").as_deref() == Some("0") && self.parameter("limit").is_some() {
             return outgoing;
         }
         let (path, query) = self.outgoing.target.split_once('?').unwrap_or((&self.outgoing.target, ""));
@@ -115,6 +147,20 @@ impl Subject {
         add_parameter(&mut outgoing.target, "resourceVersionMatch", "Exact");
         outgoing
     }
+}
+
+impl Subject {
+    /// Returns a parameter of the query.
+    pub(crate) fn parameter(&self, name: &str) -> Option<Cow<'_, str>> {
+        let query = self.outgoing.target.split_once('?')?.1;
+        Query::parse(query).get(name).map(|value| Cow::Owned(value.to_owned()))
+    }
+}
+
+/// Returns true for the options of a deletion, in JSON, that is a dry run.
+fn is_dry_run(options: &[u8]) -> bool {
+    let options: serde_json::Value = serde_json::from_slice(options).unwrap_or_default();
+    options["dryRun"] == serde_json::json!(["All"])
 }
 
 fn is_document(path: &str) -> bool {
@@ -182,11 +228,41 @@ mod tests {
     }
 
     #[test]
+    fn deletions_are_dry_runs_by_their_bodies() {
+        for (method, body, want) in [
+            ("DELETE", "", true),
+            ("DELETE", r#"{"dryRun": ["All"]}"#, true),
+            ("DELETE", "{}", false),
+            ("DELETE", r#"{"dryRun": []}"#, false),
+            ("DELETE", "dryRun: [All]", false),
+            ("POST", "{}", true),
+        ] {
+            let mut subject = subject(method, "/api/v1/namespaces/n/pods?dryRun=All").unwrap();
+            subject.outgoing.data = Some(body.into());
+            assert_eq!(subject.is_harmless(), want, "{method} {body}");
+        }
+    }
+
+    #[test]
+    fn replays_include_watches() {
+        let kind = |target: &str| Subject::parse_replay(Outgoing::empty("GET", target)).map(|subject| subject.kind);
+        for (target, want) in [
+            ("/api/v1/pods?watch=1&resourceVersion=7", Some(Kind::Watch)),
+            ("/api/v1/watch/namespaces/n/pods/p", Some(Kind::Watch)),
+            ("/api/v1/pods?watch=false", Some(Kind::List)),
+            ("/api/v1/namespaces/n/pods/p/log?follow=1", None),
+        ] {
+            assert_eq!(kind(target), want, "{target}");
+        }
+    }
+
+    #[test]
     fn pins_lists_to_the_version_of_a_response() {
         for (target, version, want) in [
             ("/api/v1/pods", "7", "/api/v1/pods?resourceVersion=7&resourceVersionMatch=Exact"),
+            ("/api/v1/pods?limit=5&resourceVersion=0", "7", "/api/v1/pods?limit=5&resourceVersion=0"),
             (
-                "/api/v1/pods?limit=5&resourceVersion=0&labelSelector=a%3Db&resourceVersionMatch=NotOlderThan",
+                "/api/v1/pods?limit=5&resourceVersion=6&labelSelector=a%3Db&resourceVersionMatch=NotOlderThan",
                 "7",
                 "/api/v1/pods?limit=5&labelSelector=a%3Db&resourceVersion=7&resourceVersionMatch=Exact",
             ),

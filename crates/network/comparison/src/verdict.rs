@@ -139,6 +139,8 @@ fn is_skew(subject: &Subject, answers: [&Answer; 2], bodies: &[Value; 2]) -> boo
         // The version of the first response was compacted, or the other store does not have it yet.
         Kind::List => has(410),
         Kind::DryRun => has(409) && statuses[0] != statuses[1],
+        // One server no longer has the events after that version.
+        Kind::Watch => has(410),
         Kind::Review | Kind::Document => false,
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use binnacle_request::User;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Options;
@@ -41,7 +41,7 @@ struct UserInfo {
 
 /// Why requests without a subject are skipped.
 pub(super) const NOT_COMPARED: &str =
-    "requests that are not compared: watches, logs, sessions, health, writes without dry run";
+    "requests that are not compared: logs, sessions, health, token reviews, writes without dry run";
 
 /// Reads the requests of an audit log. Each of them is sent once, however often the log has it.
 pub(super) fn read(options: &Options, path: &Path, report: &mut Report) -> Result<Vec<Subject>, String> {
@@ -80,7 +80,7 @@ pub(super) fn read(options: &Options, path: &Path, report: &mut Report) -> Resul
 
 /// Returns a read once for each encoding, and other requests once.
 pub(super) fn subjects_of(options: &Options, outgoing: Outgoing) -> Vec<Subject> {
-    let Some(subject) = Subject::parse(outgoing) else { return Vec::new() };
+    let Some(subject) = Subject::parse_replay(outgoing) else { return Vec::new() };
     if !matches!(subject.kind, Kind::Object | Kind::List) || subject.outgoing.headers.contains_key("Accept") {
         return vec![subject];
     }
@@ -96,8 +96,7 @@ impl Event {
     /// Returns the request, or why it cannot be repeated.
     fn outgoing(self, options: &Options) -> Result<Outgoing, &'static str> {
         let method = match self.verb.as_str() {
-            "get" | "list" => "GET",
-            "watch" => return Err("watches"),
+            "get" | "list" | "watch" => "GET",
             "create" | "post" => "POST",
             "update" | "put" => "PUT",
             "patch" => "PATCH",
@@ -119,6 +118,7 @@ impl Event {
         } else if method != "DELETE" {
             return Err("writes and reviews whose body the audit policy did not record");
         }
+        dry_run_in_body(&mut outgoing)?;
         Ok(outgoing)
     }
 }
@@ -133,6 +133,19 @@ pub(super) fn remove_effect(outgoing: &mut Outgoing, options: &Options) -> Resul
         return Err("writes (--dry-run sends them)");
     }
     add_dry_run(&mut outgoing.target);
+    Ok(())
+}
+
+/// Makes a deletion with a body a dry run: the body replaces the parameters of the query. Fails with the reason if the
+/// body is no JSON.
+pub(super) fn dry_run_in_body(outgoing: &mut Outgoing) -> Result<(), &'static str> {
+    let Some(data) = outgoing.data.as_deref().filter(|data| outgoing.method == "DELETE" && !data.is_empty()) else {
+        return Ok(());
+    };
+    let options: Option<Value> = serde_json::from_slice(data).ok().filter(Value::is_object);
+    let mut options = options.ok_or("deletions whose body is no JSON object")?;
+    options["dryRun"] = json!(["All"]);
+    outgoing.data = Some(options.to_string().into_bytes());
     Ok(())
 }
 
@@ -199,6 +212,24 @@ mod tests {
     }
 
     #[test]
+    fn deletions_with_options_become_dry_runs() {
+        let pod = "/api/v1/namespaces/n/pods/p";
+        let body = json!({"propagationPolicy": "Background", "dryRun": []});
+        let lines = [event("delete", pod, Some(body)), event("delete", pod, Some(json!("text")))];
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.log");
+        std::fs::write(&path, lines.join("\n")).unwrap();
+        let mut options = options();
+        options.dry_run = true;
+        let mut report = Report::new(["a".to_owned(), "b".to_owned()]);
+        let subjects = read(&options, &path, &mut report).unwrap();
+        assert_eq!(subjects.len(), 1, "the other one has no options: {}", report.json());
+        let sent: Value = serde_json::from_slice(subjects[0].outgoing.data.as_deref().unwrap()).unwrap();
+        assert_eq!(sent, json!({"propagationPolicy": "Background", "dryRun": ["All"]}));
+        assert!(subjects[0].is_harmless());
+    }
+
+    #[test]
     fn reads_requests_of_an_audit_log() {
         let pods = "/api/v1/namespaces/n/pods";
         let started = event("get", pods, None).replace("ResponseComplete", "ResponseStarted");
@@ -228,6 +259,7 @@ mod tests {
                 false,
                 vec![
                     "GET /api/v1/namespaces/n/pods?limit=5",
+                    "GET /api/v1/namespaces/n/pods?watch=1",
                     "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
                 ],
             ),
@@ -235,6 +267,7 @@ mod tests {
                 true,
                 vec![
                     "GET /api/v1/namespaces/n/pods?limit=5",
+                    "GET /api/v1/namespaces/n/pods?watch=1",
                     "POST /api/v1/namespaces/n/pods?dryRun=All",
                     "PATCH /api/v1/namespaces/n/pods/p?fieldManager=m&dryRun=All",
                     "PATCH /api/v1/namespaces/n/pods/p?dryRun=All",

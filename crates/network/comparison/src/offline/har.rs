@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::Options;
-use super::audit::{NOT_COMPARED, kept_headers, remove_effect, subjects_of};
+use super::audit::{NOT_COMPARED, dry_run_in_body, kept_headers, remove_effect, subjects_of};
 use crate::endpoint::Outgoing;
 use crate::report::Report;
 use crate::subject::Subject;
@@ -65,6 +65,10 @@ pub(super) fn read(options: &Options, path: &Path, report: &mut Report) -> Resul
         let headers = request.headers.into_iter().map(|header| (header.name, header.value));
         outgoing.headers = kept_headers(headers);
         outgoing.data = request.post_data.map(|data| data.text.into_bytes());
+        if let Err(reason) = dry_run_in_body(&mut outgoing) {
+            report.skip(reason);
+            continue;
+        }
         let all = subjects_of(options, outgoing);
         if all.is_empty() {
             report.skip(NOT_COMPARED);

@@ -1,9 +1,9 @@
-//! Reads of everything that a server serves, generated from its discovery.
+//! Reads of everything that a server serves, generated from its discovery, and requests that it refuses.
 
 use serde_json::{Value, json};
 
-use super::Options;
 use super::audit::subjects_of;
+use super::{Options, refusals};
 use crate::answer::Answer;
 use crate::endpoint::{Endpoint, Outgoing};
 use crate::subject::Subject;
@@ -28,7 +28,16 @@ const PARAMETERS: [&str; 10] = [
     "continue=x",
 ];
 
-/// Returns the documents, lists, first objects and reviews of the first server.
+/// Parameters of watches from the current state, valid and invalid ones.
+const WATCHES: [&str; 5] = [
+    "watch=1&resourceVersion=0",
+    "watch=1&resourceVersion=0&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+    "watch=1&resourceVersion=x",
+    "watch=1&resourceVersion=0&labelSelector=a%3D%3D%3D",
+    "watch=1&resourceVersion=0&resourceVersionMatch=Exact",
+];
+
+/// Returns the documents, lists, watches, first objects and reviews of the first server, and refused requests.
 pub(super) async fn generate(options: &Options) -> Result<Vec<Subject>, String> {
     let server = &options.servers[0];
     let mut subjects = Vec::new();
@@ -67,6 +76,7 @@ pub(super) async fn generate(options: &Options) -> Result<Vec<Subject>, String> 
         "spec": {"resourceAttributes": {"verb": "list", "resource": "pods", "namespace": "default"}}});
     add(Outgoing::json("POST", RULES, &rules));
     add(Outgoing::json("POST", ACCESS, &access));
+    subjects.extend(refusals::generate());
     Ok(subjects)
 }
 
@@ -84,6 +94,10 @@ async fn reads_of(
     let list = format!("{version}/{name}");
     let mut targets = vec![list.clone()];
     targets.extend(PARAMETERS.iter().map(|parameter| format!("{list}?{parameter}")));
+    let is_watched = has_verb(resource, "watch");
+    if is_watched {
+        targets.extend(WATCHES.iter().map(|parameters| format!("{list}?{parameters}")));
+    }
     let is_namespaced = resource["namespaced"] == true;
     if is_namespaced {
         targets.push(format!("{version}/namespaces/default/{name}"));
@@ -102,6 +116,9 @@ async fn reads_of(
     let objects = document(server, &format!("{list}?limit={OBJECTS}")).await?;
     for object in objects["items"].as_array().into_iter().flatten() {
         let metadata = &object["metadata"];
+        if is_watched {
+            targets.push(format!("{list}?watch=1&resourceVersion={}", text(&metadata["resourceVersion"])));
+        }
         let object = match metadata["namespace"].as_str() {
             Some(namespace) => format!("{version}/namespaces/{namespace}/{name}/{}", text(&metadata["name"])),
             None => format!("{list}/{}", text(&metadata["name"])),

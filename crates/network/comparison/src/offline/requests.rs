@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 
-use super::Options;
+use super::{Options, watches};
 use crate::explained::Rules;
 use crate::report::Report;
 use crate::subject::{Kind, Subject};
@@ -34,6 +34,9 @@ pub(super) async fn run(options: &Options, subjects: Vec<Subject>, report: &mut 
 
 /// Sends a request to both servers. In the same store, the second one is sent at the version of the first response.
 async fn exchange(options: &Options, subject: &Subject) -> Verdict<'static> {
+    if subject.kind == Kind::Watch {
+        return watches::exchange(options, subject).await;
+    }
     let [first, second] = &options.servers;
     let answers = match options.stores {
         Stores::Separate => tokio::join!(first.request(&subject.outgoing), second.request(&subject.outgoing)),

@@ -80,12 +80,16 @@ impl Comparer {
             let Sample { mut subject, sent, status, headers, received } = sample;
             let sent = sent.bytes();
             subject.outgoing.data = (!sent.is_empty()).then(|| sent.to_vec());
+            let is_harmless = subject.is_harmless();
             let answer = Answer { status, headers, data: received.bytes() };
             let version = if subject.kind == Kind::List { version_of(&answer) } else { String::new() };
             // The copy counts as memory in use until the comparison is done.
-            (subject.at_version(&version), subject, answer, received)
+            (subject.at_version(&version), subject, answer, received, is_harmless)
         });
-        let Ok((outgoing, subject, answer, received)) = prepared.await else { return };
+        let Ok((outgoing, subject, answer, received, is_harmless)) = prepared.await else { return };
+        if !is_harmless {
+            return self.metrics.count(&subject, answer.status, "skipped");
+        }
         let other = match self.endpoint.request_within(&outgoing, TIMEOUT, 2 * MAX_BYTES).await {
             Ok(other) => other,
             Err(error) => return self.failed(&subject, answer.status, &error),

@@ -195,8 +195,12 @@ async fn audit_logs_are_replayed_against_two_servers() {
     let map = json!({"metadata": {"name": "m"}}).to_string();
     let headers = [("content-type", "application/json")];
     assert_eq!(first.client().await.send("POST", CONFIG_MAPS, &headers, map).await.unwrap().status, 201);
-    wait_until("the write is in the log", async || {
-        std::fs::read_to_string(&log).ok().filter(|text| text.contains("\"requestObject\"")).map(drop)
+    assert_eq!(get(&first, &format!("{CONFIG_MAPS}?watch=1&resourceVersion=0&timeoutSeconds=1")).await, 200);
+    wait_until("the write and the end of the watch are in the log", async || {
+        let text = std::fs::read_to_string(&log).ok()?;
+        let is_end = |line: &str| line.contains("\"verb\":\"watch\"") && line.contains("ResponseComplete");
+        let is_watch = |line: &str| is_end(line) && line.contains("configmaps?watch=1");
+        (text.contains("\"requestObject\"") && text.lines().any(is_watch)).then_some(())
     })
     .await;
     let path = |name: &str| folder.join(name);
@@ -212,6 +216,8 @@ async fn audit_logs_are_replayed_against_two_servers() {
     assert!(report["causes"]["get /apis: status 200 and 404"]["count"] == 1, "{report}");
     // Both creations ran as dry runs: the name is in use on the first server only.
     assert!(report["causes"]["create configmaps: status 409 and 201"]["count"] == 1, "{report}");
+    // The event of the object is missing on the second server.
+    assert!(report["causes"]["watch configmaps: /body/events/*"]["count"] == 1, "{report}");
     assert_eq!(get(&second, "/api/v1/namespaces/default/configmaps/m").await, 404);
     let page = std::fs::read_to_string(&html).unwrap();
     assert!(page.contains("Unexplained differences") && page.contains("get /apis: status 200 and 404"), "{page}");
