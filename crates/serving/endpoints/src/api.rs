@@ -223,7 +223,7 @@ impl Api {
     ) -> HandlerResult {
         let handler = self.subresources.get(&subresource_key(info, subresource)).ok_or_else(Status::path_not_found)?;
         let output = if handler.negotiates() {
-            let is_item = subresource != "" || !matches!(info.verb.as_str(), "list" | "watch");
+            let is_item = !subresource.is_empty() || !matches!(info.verb.as_str(), "list" | "watch");
             let offer = if is_item { Offer::Object } else { Offer::Collection };
             negotiate::router_accepts(request.header("accept").unwrap_or(""), offer, self.encodings)?;
             warn_of_deprecation(description, self.catalog.features(), &request.record, warnings);
