@@ -179,7 +179,7 @@ def spdy_floods_nobody_reads(server):
 
 
 def tunnels(server):
-    names = ["large", "bytes", "pings"]
+    names = ["large", "small", "pings"]
     with_kubelet(server, names)
     forward = [upgraded(CORE + "/pods/%s/portforward" % name, "SPDY/3.1+portforward.k8s.io", work) for name in names for work in (Raw.take, Raw.leave)]
     return forward + [upgraded(CORE + "/pods/%s/attach?stdout=true" % name, None, work) for name in names for work in (Raw.take, Raw.leave)]
@@ -192,7 +192,7 @@ def masked(first, payload=b""):
 
 def websocket_floods(server):
     """Clients that send without reading, to a kubelet that does the same, and to one that reads nothing."""
-    with_kubelet(server, ["silent", "bytes"])
+    with_kubelet(server, ["silent", "small"])
     floods = {
         "pings": (masked(0x89, b"x" * 125), b""), "pongs": (masked(0x8a), b""), "fragments": (masked(0, b"x"), masked(2, b"\0")),
         "empty fragments": (masked(0), masked(2, b"\0")), "messages": (masked(0x82, b"\0" + b"x" * 60000), b""), "empty messages": (masked(0x82), b""),
@@ -201,8 +201,10 @@ def websocket_floods(server):
     }
     def flooding(pattern, begin):
         return lambda connection: connection.flood(pattern, begin)
-    return [upgraded(exec_of(name), protocol, flooding(*flood)) for name in ("silent", "bytes") for flood in floods.values()
-            for protocol in ("v5.channel.k8s.io", "SPDY/3.1+portforward.k8s.io") if protocol[0] == "v" or flood in (floods["pings"], floods["messages"])]
+    forward = "SPDY/3.1+portforward.k8s.io"
+    path_of = lambda name, protocol: CORE + "/pods/%s/portforward" % name if protocol == forward else exec_of(name)
+    return [upgraded(path_of(name, protocol), protocol, flooding(*flood)) for name in ("silent", "small") for flood in floods.values()
+            for protocol in ("v5.channel.k8s.io", forward) if protocol != forward or flood in (floods["pings"], floods["messages"])]
 
 
 # Aggregated API servers.

@@ -16,7 +16,7 @@ import threading
 import time
 import zlib
 
-DICTIONARY = pathlib.Path(__file__).parent.parent / "crates/network/proxy/src/spdy/dictionary.bin"
+DICTIONARY = (pathlib.Path(__file__).parent.parent / "crates/network/streams/src/spdy/dictionary.bin").read_bytes()
 CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
@@ -171,7 +171,7 @@ class Spdy:
     """The frames of a SPDY connection."""
 
     def __init__(self):
-        self.compress = zlib.compressobj(zdict=DICTIONARY.read_bytes())
+        self.compress = zlib.compressobj(zdict=DICTIONARY)
 
     def block(self, headers):
         block = struct.pack(">I", len(headers))
@@ -202,7 +202,7 @@ class Spdy:
             "unknown": (b"", control(77, b"x" * 100)),
             "strange": (b"", data(0x7fffffff, b"x")),
             "empty": (b"", data(stdout, b"")),
-            "bytes": (b"", data(stdout, b"x")),
+            "small": (b"", data(stdout, b"x")),
             "useful": (b"", data(stdout, b"x") + control(6, number(2)) * 900),
             "large": (b"", data(stdout, bytes(0xffffff))),
             "opens": (b"".join(control(1, number(2 * n) + bytes(6) + self.block([(b"streamtype", b"x")])) for n in range(1, 5000)), control(6, number(2))),
@@ -211,7 +211,7 @@ class Spdy:
         }[name]
 
 
-SPDY_FLOODS = ["pings", "pongs", "settings", "windows", "resets", "unknown", "strange", "empty", "bytes", "useful", "large", "opens", "control"]
+SPDY_FLOODS = ["pings", "pongs", "settings", "windows", "resets", "unknown", "strange", "empty", "small", "useful", "large", "opens", "control"]
 
 
 def frame(kind, flags, stream, payload=b""):

@@ -295,11 +295,16 @@ fn skipped_warning(hook: &Hook) -> String {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use binnacle_kinds::BuiltInKinds;
     use binnacle_meta::{GroupVersionKind, GroupVersionResource};
     use binnacle_registry::admission::{Operation, OperationOptions};
     use binnacle_request::User;
+    use binnacle_testkit::Hook as Server;
 
     use super::*;
+    use crate::testing::{creation, hooks};
 
     #[test]
     fn timeout_depends_on_deadline_and_failure_policy() {
@@ -332,5 +337,47 @@ mod tests {
             let got = Deadlines::of(&attributes, now).timeout(!must, asks.map(seconds), now);
             assert_eq!(got, (want.map(seconds), is_shortened), "{left:?} {must} {asks:?}");
         }
+    }
+
+    /// The response of a webhook counts as memory of the caller while it is in use.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn charges_the_memory_of_responses_until_they_are_decoded() {
+        // As large as a response may be. Eighteen of them exceed the share of a user.
+        const SIZE: usize = 8 << 20;
+        const MOST: usize = 18;
+        let server = Server::start(|_| async { http::Response::new(vec![b' '; SIZE]) }).await;
+        let hooks = hooks(&format!(
+            r#"[{{"name":"a.b.c","sideEffects":"None","admissionReviewVersions":["v1"],
+                  "clientConfig":{{"url":"{}","caBundle":"{}"}}}}]"#,
+            server.url(),
+            STANDARD.encode(&server.authority)
+        ));
+        let backend = hooks[0].backend.as_ref().expect("it can be called");
+        let attributes = creation("", "ConfigMap", "configmaps");
+        let matched = MatchedResource { kind: attributes.kind.clone(), resource: attributes.resource.clone() };
+        let call = Call {
+            of: Type::Admit,
+            hook: &hooks[0],
+            matched: &matched,
+            attributes: &attributes,
+            kinds: &BuiltInKinds,
+            object: b"{}",
+            old_object: b"",
+            options: b"",
+            time: Deadlines::of(&attributes, Instant::now()),
+        };
+        let mut in_use = Vec::new();
+        let refused = loop {
+            match call.exchange(backend, Bytes::from_static(b"{}")).await {
+                Ok(response) => in_use.push(response),
+                Err(failure) => break failure,
+            }
+            assert!(in_use.len() < MOST, "{MOST} responses in use");
+        };
+        let Failure::Call { why, .. } = refused else { panic!("{refused:?}") };
+        assert!(why.contains("the memory for large requests is in use"), "{why}");
+        assert!(in_use.len() >= MOST / 2, "{}", in_use.len());
+        drop(in_use);
+        assert!(call.exchange(backend, Bytes::from_static(b"{}")).await.is_ok(), "the memory was released");
     }
 }

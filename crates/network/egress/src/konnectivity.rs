@@ -166,7 +166,7 @@ fn event_of(payload: Payload, connection: i64) -> Option<ProxyEvent> {
 impl Session {
     /// Opens a stream to the socket of a proxy server.
     pub(crate) async fn open(socket: &Path) -> Result<Self, String> {
-        let (path, allowance) = (socket.to_owned(), GrpcAllowance::new());
+        let (path, allowance) = (socket.to_owned(), GrpcAllowance::default());
         let allowed = allowance.clone();
         let connect = service_fn(move |_: Uri| {
             let (path, allowance) = (path.clone(), allowance.clone());

@@ -6,7 +6,7 @@
 mod config;
 mod connect;
 mod dialer;
-mod grpc_transport;
+pub mod grpc_transport;
 mod konnectivity;
 mod metrics;
 pub mod paced;

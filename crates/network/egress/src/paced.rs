@@ -30,13 +30,16 @@ pub const CREDIT_PER_PAUSE: u64 = 8 << 10;
 
 /// The credit of a connection: the number of bytes that may be read. Clones share it.
 pub trait Allowance {
+    /// The number of bytes after which other tasks get a turn.
+    const TURN: usize = TURN;
+
     /// Returns true if nothing may be read before the next pause.
     ///
     /// # Errors
     /// Fails if the connection must be closed instead of paused.
     fn is_exceeded(&self) -> io::Result<bool>;
 
-    /// Adds [`CREDIT_PER_PAUSE`] bytes after a pause.
+    /// Adds bytes after a pause, such as [`CREDIT_PER_PAUSE`].
     fn after_pause(&self);
 
     fn note_read(&self, bytes: usize);
@@ -79,7 +82,7 @@ impl<S, A: Allowance> PacedStream<S, A> {
 impl<S: AsyncRead + Unpin, A: Allowance + Unpin> AsyncRead for PacedStream<S, A> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if this.read_in_turn >= TURN {
+        if this.read_in_turn >= A::TURN {
             this.read_in_turn = 0;
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -87,10 +90,11 @@ impl<S: AsyncRead + Unpin, A: Allowance + Unpin> AsyncRead for PacedStream<S, A>
         ready!(this.poll_allowed(cx))?;
         let before = buf.filled().len();
         // Part of a buffer must be zeroed first, which only pays off for large buffers.
-        let polled = if buf.remaining() <= TURN {
+        let slice = SLICE.min(A::TURN);
+        let polled = if buf.remaining() <= 2 * slice {
             Pin::new(&mut this.stream).poll_read(cx, buf)
         } else {
-            let mut part = ReadBuf::new(buf.initialize_unfilled_to(SLICE));
+            let mut part = ReadBuf::new(buf.initialize_unfilled_to(slice));
             let polled = Pin::new(&mut this.stream).poll_read(cx, &mut part);
             let read = part.filled().len();
             buf.advance(read);

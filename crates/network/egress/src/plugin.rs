@@ -20,10 +20,13 @@ use tower::service_fn;
 
 pub use tonic::Code;
 
+use crate::grpc_transport::{GrpcAllowance, GrpcTransport};
+
 /// A client for a plugin's socket. It connects at the first call and reconnects when the connection breaks.
 pub struct Plugin {
     channel: Channel,
     socket: String,
+    allowance: GrpcAllowance,
 }
 
 /// The error of a call.
@@ -41,18 +44,21 @@ const CONNECT_AGAIN: Duration = Duration::from_millis(100);
 impl Plugin {
     /// Creates a client. `socket` is a path, or `@` and the name of an abstract socket.
     pub fn new(socket: &str) -> Self {
-        let path = socket.to_owned();
+        let (path, allowance) = (socket.to_owned(), GrpcAllowance::default());
+        let allowed = allowance.clone();
         let connect = service_fn(move |_: Uri| {
-            let socket = path.clone();
+            let (socket, allowance) = (path.clone(), allowed.clone());
             async move {
                 let stream = std::os::unix::net::UnixStream::connect_addr(&address(&socket)?)?;
                 stream.set_nonblocking(true)?;
-                Ok::<_, std::io::Error>(TokioIo::new(tokio::net::UnixStream::from_std(stream)?))
+                allowance.reconnected();
+                let stream = tokio::net::UnixStream::from_std(stream)?;
+                Ok::<_, std::io::Error>(TokioIo::new(GrpcTransport::new(stream, allowance)))
             }
         });
         // The plugin receives this host as the authority.
         let channel = Endpoint::from_static("http://localhost").connect_with_connector_lazy(connect);
-        Self { channel, socket: socket.to_owned() }
+        Self { channel, socket: socket.to_owned(), allowance }
     }
 
     /// Calls a method, named by its service and method name. `timeout` includes the wait for the plugin.
@@ -100,7 +106,9 @@ impl Plugin {
         let mut grpc = Grpc::new(self.channel.clone());
         grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
         let codec: ProstCodec<Q, A> = ProstCodec::default();
-        Ok(grpc.unary(Request::new(request), PathAndQuery::from_static(path), codec).await?.into_inner())
+        let answer = grpc.unary(Request::new(request), PathAndQuery::from_static(path), codec).await?.into_inner();
+        self.allowance.delivered(answer.encoded_len());
+        Ok(answer)
     }
 }
 
@@ -127,5 +135,58 @@ fn address(socket: &str) -> std::io::Result<SocketAddr> {
     match socket.strip_prefix('@') {
         Some(name) => SocketAddr::from_abstract_name(name),
         None => SocketAddr::from_pathname(socket),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixListener;
+
+    use super::*;
+
+    const FLOOD: Duration = Duration::from_secs(1);
+
+    /// Returns the number of bytes of a repeated frame that a client takes within a second while it waits for a
+    /// response.
+    async fn taken_of_flood(frame: &[u8]) -> usize {
+        let directory = tempfile::tempdir().expect("a directory");
+        let socket = directory.path().join("plugin");
+        let listener = UnixListener::bind(&socket).expect("a new path");
+        let plugin = Plugin::new(socket.to_str().expect("UTF-8"));
+        let mut taken = 0;
+        let flood = async {
+            let (mut stream, _) = listener.accept().await.expect("a client");
+            // The preface and the settings.
+            stream.read_exact(&mut [0; 24]).await.expect("a preface");
+            stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await.expect("an open connection");
+            let (mut from, mut to) = stream.into_split();
+            tokio::spawn(async move { while matches!(from.read(&mut [0; 4096]).await, Ok(1..)) {} });
+            let many = frame.repeat(4096 / frame.len());
+            while to.write_all(&many).await.is_ok() {
+                taken += many.len();
+            }
+        };
+        let call = plugin.call::<String, String>("/a/B", String::new(), FLOOD);
+        tokio::select! {
+            _ = call => {}
+            () = flood => {}
+        }
+        taken
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn limits_frames_of_plugins() {
+        let head = |length: u8, kind: u8| [0, 0, length, kind, 0, 0, 0, 0, 0];
+        for (name, frame) in [
+            ("pings", [&head(8, 6)[..], &[0; 8]].concat()),
+            ("settings", head(0, 4).to_vec()),
+            ("windows", [&head(4, 8)[..], &[0, 0, 0, 1]].concat()),
+            ("unknown", [&head(100, 0xfe)[..], &[0; 100]].concat()),
+        ] {
+            let taken = taken_of_flood(&frame).await;
+            // The socket holds some hundred kilobytes.
+            assert!((64 << 10..1 << 20).contains(&taken), "{name}: {taken}");
+        }
     }
 }

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use head_memory::HeadMemory;
-pub(crate) use state::{ActiveRequest, Connection, PendingRequest, Protocol, Slot};
+pub(crate) use head_memory::HeadMemory;
+pub(crate) use state::{ActiveRequest, Connection, HeldHead, PendingRequest, Protocol, Slot};
 
 use crate::throttle::Throttle;
 
@@ -59,7 +59,7 @@ pub(crate) struct Connections {
     /// Notified when a connection ends, and when the first one starts.
     changed: Notify,
     evictions: Throttle,
-    /// The bytes of all large incomplete heads.
+    /// The bytes of the large heads of all connections.
     large_heads: Arc<AtomicUsize>,
 }
 

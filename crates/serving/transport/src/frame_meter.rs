@@ -3,14 +3,25 @@
 //! over time and by bytes sent to the client. A client that exceeds its credit loses the connection. The library itself
 //! limits other floods: resets of unprocessed requests, streams that the server must reset, endless headers and small
 //! data frames.
+//!
+//! The bytes of request heads are counted too, because a head may be received for long before it is complete.
 
 use std::time::Instant;
+
+use crate::connections::HeadMemory;
 
 /// The length of the connection preface, which is not a frame.
 const PREFACE: usize = 24;
 const HEAD: usize = 9;
 /// The flag of the last frame of a body, which may be empty.
 const END_STREAM: u8 = 1;
+
+/// The flag of the last frame of a head.
+const END_HEADERS: u8 = 4;
+
+/// The bytes of heads after which the requests must be processed before more is read. Compressed headers take up to a
+/// hundred times as much memory.
+const HEAD_TURN: usize = 32 << 10;
 
 /// The cost of a frame without data.
 const CONTROL_COST: u64 = 8;
@@ -40,6 +51,8 @@ pub(crate) enum Flood {
     Frames,
     #[error("too many streams reset")]
     Resets,
+    #[error("too many large request heads")]
+    Heads,
 }
 
 /// The account of one connection.
@@ -51,6 +64,11 @@ pub(crate) struct FrameMeter {
     needed: usize,
     /// The number of bytes of the preface or a payload to skip.
     skip: usize,
+    /// True while a part of a head is skipped, and whether it is the last part.
+    is_head: bool,
+    ends_head: bool,
+    /// The bytes of heads in this turn.
+    heads_in_turn: usize,
     credit: u64,
     written: u64,
     resets: u64,
@@ -64,6 +82,9 @@ impl FrameMeter {
             received: 0,
             needed: HEAD,
             skip: PREFACE,
+            is_head: false,
+            ends_head: false,
+            heads_in_turn: 0,
             credit: MAX_CREDIT,
             written: 0,
             resets: 0,
@@ -75,15 +96,33 @@ impl FrameMeter {
         self.written += count as u64;
     }
 
-    pub(crate) fn read(&mut self, bytes: &[u8], is_authenticated: bool) -> Result<(), Flood> {
-        self.read_at(bytes, is_authenticated, Instant::now)
+    /// Returns true, once, after so many bytes of heads that their requests must be processed before more is read.
+    pub(crate) fn ends_turn(&mut self) -> bool {
+        let ends = self.heads_in_turn >= HEAD_TURN;
+        if ends {
+            self.heads_in_turn = 0;
+        }
+        ends
     }
 
-    fn read_at(&mut self, mut bytes: &[u8], is_authenticated: bool, now: impl Fn() -> Instant) -> Result<(), Flood> {
+    pub(crate) fn read(&mut self, bytes: &[u8], is_authenticated: bool, heads: &HeadMemory) -> Result<(), Flood> {
+        self.read_at(bytes, is_authenticated, heads, Instant::now)
+    }
+
+    fn read_at(
+        &mut self,
+        mut bytes: &[u8],
+        is_authenticated: bool,
+        heads: &HeadMemory,
+        now: impl Fn() -> Instant,
+    ) -> Result<(), Flood> {
         loop {
             let skipped = self.skip.min(bytes.len());
             self.skip -= skipped;
             bytes = &bytes[skipped..];
+            if self.is_head {
+                self.read_head(skipped, heads)?;
+            }
             if bytes.is_empty() {
                 return Ok(());
             }
@@ -101,6 +140,8 @@ impl FrameMeter {
                 self.needed = HEAD + 4;
                 continue;
             }
+            self.is_head = matches!(kind, 1 | 9);
+            self.ends_head = self.head[4] & END_HEADERS != 0;
             let cost = match kind {
                 // Data and headers. The library limits small data frames.
                 0 if length > 0 => 0,
@@ -129,6 +170,21 @@ impl FrameMeter {
         }
     }
 
+    /// Counts bytes of a head.
+    fn read_head(&mut self, count: usize, heads: &HeadMemory) -> Result<(), Flood> {
+        self.heads_in_turn += count;
+        if !heads.receive(count) {
+            return Err(Flood::Heads);
+        }
+        if self.skip == 0 {
+            self.is_head = false;
+            if self.ends_head {
+                heads.complete();
+            }
+        }
+        Ok(())
+    }
+
     /// Adds the credit earned since the last call. It is only called when credit is needed, so that few connections
     /// read the clock.
     fn refill(&mut self, now: Instant, resets: &ResetLimit) {
@@ -153,15 +209,22 @@ mod tests {
         frame
     }
 
+    /// Returns the frame of a complete head.
+    fn head(payload: &[u8]) -> Vec<u8> {
+        let mut frame = frame(1, payload);
+        frame[4] = END_HEADERS;
+        frame
+    }
+
     /// Returns the number of frames that a client may send at once, split into chunks of this size, and the error after
     /// that.
     fn allowed(frame: &[u8], is_authenticated: bool, piece: usize) -> (usize, Flood) {
-        let began = Instant::now();
+        let (began, heads) = (Instant::now(), HeadMemory::default());
         let mut meter = FrameMeter::new(began);
-        meter.read_at(&[0; PREFACE], is_authenticated, || began).unwrap();
+        meter.read_at(&[0; PREFACE], is_authenticated, &heads, || began).unwrap();
         for count in 0.. {
             for part in frame.chunks(piece) {
-                if let Err(flood) = meter.read_at(part, is_authenticated, || began) {
+                if let Err(flood) = meter.read_at(part, is_authenticated, &heads, || began) {
                     return (count, flood);
                 }
             }
@@ -181,7 +244,7 @@ mod tests {
             (frame(200, &[0; 300]), true, (expensive, Flood::Frames)),
             (frame(8, &[0, 0, 0, 1]), true, (expensive, Flood::Frames)),
             (frame(8, &[0, 0, 16, 0]), true, (cheap, Flood::Frames)),
-            (frame(1, &[0; 30]), true, (cheap, Flood::Frames)),
+            (head(&[0; 30]), true, (cheap, Flood::Frames)),
             (frame(3, &[0; 4]), true, (1000, Flood::Resets)),
             (frame(3, &[0; 4]), false, (50, Flood::Resets)),
         ] {
@@ -193,24 +256,60 @@ mod tests {
 
     #[test]
     fn accepts_frames_at_a_sustainable_rate() {
-        let began = Instant::now();
+        let (began, heads) = (Instant::now(), HeadMemory::default());
         let mut meter = FrameMeter::new(began);
-        meter.read_at(&[0; PREFACE], true, || began).unwrap();
+        meter.read_at(&[0; PREFACE], true, &heads, || began).unwrap();
         let window = frame(8, &[0, 0, 16, 0]);
         for _ in 0..3 * MAX_CREDIT {
             meter.add_written(4096);
-            meter.read_at(&window, true, || began).unwrap();
+            meter.read_at(&window, true, &heads, || began).unwrap();
         }
         // 1,000 pings and 50 cancelled requests per second.
         let (ping, reset) = (frame(6, &[0; 8]), frame(3, &[0; 4]));
         for second in 0..2000 {
             let now = || began + Duration::from_secs(second);
-            (0..999).for_each(|_| meter.read_at(&ping, true, now).unwrap());
-            (0..50).for_each(|_| meter.read_at(&reset, true, now).unwrap());
+            (0..999).for_each(|_| meter.read_at(&ping, true, &heads, now).unwrap());
+            (0..50).for_each(|_| meter.read_at(&reset, true, &heads, now).unwrap());
         }
         // Data is free.
         for _ in 0..3 * MAX_CREDIT {
-            meter.read_at(&frame(0, b"x"), true, || began).unwrap();
+            meter.read_at(&frame(0, b"x"), true, &heads, || began).unwrap();
         }
+    }
+
+    #[test]
+    fn counts_heads_that_are_incomplete_or_large() {
+        let began = Instant::now();
+        let heads = HeadMemory::default();
+        let mut meter = FrameMeter::new(began);
+        let mut read = |kind: u8, flags: u8, size: usize| {
+            let mut bytes = frame(kind, &vec![0; size]);
+            bytes[4] = flags;
+            let read = bytes.chunks(1000).try_for_each(|part| meter.read_at(part, true, &heads, || began));
+            (read, meter.ends_turn())
+        };
+        // The preface has the length of a frame with 15 bytes.
+        assert_eq!(read(0, 0, PREFACE - HEAD), (Ok(()), false));
+        // Small heads and data do not count once they are complete.
+        for _ in 0..4000 {
+            assert_eq!(read(1, END_HEADERS, 16_384), (Ok(()), false));
+            assert_eq!(read(1, 0, 16_384), (Ok(()), true));
+            assert_eq!(read(9, END_HEADERS, 0), (Ok(()), false));
+            assert_eq!(read(0, 0, 16_384), (Ok(()), false));
+        }
+        assert!(!heads.has_large());
+        // A large one counts, with those that follow.
+        let mut parts = 0;
+        let refused = loop {
+            let (result, _) =
+                read(if parts % 60 == 0 { 1 } else { 9 }, if parts % 60 == 59 { END_HEADERS } else { 0 }, 16_384);
+            parts += 1;
+            if result.is_err() {
+                break result;
+            }
+        };
+        assert!(heads.has_large());
+        assert_eq!(refused, Err(Flood::Heads));
+        assert_eq!(parts, ((64 << 20) + (64 << 10)) / 16_384 + 1, "the parts of the large heads");
     }
 }

@@ -61,7 +61,8 @@ where
             set_reason_phrase(&mut response);
             // Closing an idle connection may race with the next request, which HTTP/1 clients cannot safely retry.
             // `Connection: close` on the last response prevents that.
-            let closes = response.status() != StatusCode::SWITCHING_PROTOCOLS && handlers.service.is_shutting_down();
+            let closes = response.status() != StatusCode::SWITCHING_PROTOCOLS
+                && (handlers.service.is_shutting_down() || connection.has_large_head());
             if closes || response.extensions().get::<CloseConnection>().is_some() {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }

@@ -18,7 +18,7 @@ use http_body::Body as HttpBody;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Sleep;
 
-use crate::connections::{ActiveRequest, Connection, PendingRequest};
+use crate::connections::{ActiveRequest, Connection, HeldHead, PendingRequest};
 use crate::cork::PendingFlush;
 use crate::handlers::{Handlers, OutgoingBody};
 use crate::response::{CloseConnection, SendBy};
@@ -27,6 +27,8 @@ use incoming::Incoming;
 
 /// The limit on the headers of one request, as in Go.
 const MAX_HEADER_BYTES: u32 = 1 << 20;
+/// The memory of a header besides its name and value.
+const BYTES_PER_HEADER: usize = 128;
 /// The window of a stream. Most request bodies fit, so they arrive without window updates (the same size as in
 /// kube-apiserver).
 const STREAM_WINDOW: u32 = 256 * 1024;
@@ -79,13 +81,15 @@ where
             streams.abrupt_shutdown(Reason::NO_ERROR);
         }
         while let Some(accepted) = ready!(streams.poll_accept(cx)) {
-            let (request, reply) = accepted?;
+            let (request, mut reply) = accepted?;
+            let Some(head) = connection.hold_head(head_bytes(request.headers())) else {
+                // The request is unprocessed, so the client may retry it later.
+                reply.send_reset(Reason::REFUSED_STREAM);
+                continue;
+            };
             let (handlers, info, connection) = (handlers.clone(), info.clone(), connection.clone());
-            let pending_request = connection.add_pending_request();
-            binnacle_work::spawn(
-                "HTTP/2 request",
-                serve_stream(request, reply, handlers, info, connection, pending_request),
-            );
+            let received = ReceivedRequest { request, head, pending: connection.add_pending_request() };
+            binnacle_work::spawn("HTTP/2 request", serve_stream(received, reply, handlers, info, connection));
         }
         Poll::Ready(Ok(()))
     }));
@@ -127,17 +131,28 @@ impl KeepAlive {
     }
 }
 
+/// A request that has not started.
+struct ReceivedRequest {
+    request: http::Request<RecvStream>,
+    head: HeldHead,
+    pending: PendingRequest,
+}
+
+/// Returns about how much memory the headers of a request take. Compressed, a short one may take a single byte.
+fn head_bytes(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + BYTES_PER_HEADER).sum()
+}
+
 /// Serves the request of one stream.
 async fn serve_stream<S: Service>(
-    request: http::Request<RecvStream>,
+    received: ReceivedRequest,
     reply: SendResponse<Pieces>,
     handlers: Handlers<S>,
     info: Arc<ConnectionInfo>,
     connection: Arc<Connection>,
-    pending_request: PendingRequest,
 ) {
     // State that is only needed to build the response is dropped before sending, which may take long for a watch.
-    let starting = Box::pin(begin_response(request, reply, handlers, info, connection, pending_request));
+    let starting = Box::pin(begin_response(received, reply, handlers, info, connection));
     let Some(StartedResponse { mut body, mut stream, deadline, active_request: _active_request }) = starting.await
     else {
         return;
@@ -164,13 +179,14 @@ struct StartedResponse<B> {
 
 /// Sends the head of the response; returns `None` if there is no body.
 async fn begin_response<S: Service>(
-    request: http::Request<RecvStream>,
+    received: ReceivedRequest,
     mut reply: SendResponse<Pieces>,
     handlers: Handlers<S>,
     info: Arc<ConnectionInfo>,
     connection: Arc<Connection>,
-    pending_request: PendingRequest,
 ) -> Option<StartedResponse<S::Body>> {
+    // The head is in use until there is a response.
+    let ReceivedRequest { request, head: _head, pending } = received;
     let permit = tokio::select! {
         biased;
         permit = connection.acquire_request_permit() => permit,
@@ -182,7 +198,7 @@ async fn begin_response<S: Service>(
         return None;
     }
     let active_request = connection.begin_request();
-    drop(pending_request);
+    drop(pending);
     let length = request.headers().get(CONTENT_LENGTH).and_then(|text| text.to_str().ok()?.parse().ok());
     let request = request.map(|stream| Body::new(Incoming::new(stream, length)));
     let response = {
@@ -194,7 +210,7 @@ async fn begin_response<S: Service>(
         });
         response.await?
     };
-    if response.extensions().get::<CloseConnection>().is_some() {
+    if response.extensions().get::<CloseConnection>().is_some() || connection.has_large_head() {
         connection.begin_shutdown();
     }
     let deadline = response.extensions().get::<SendBy>().map(|by| by.0);

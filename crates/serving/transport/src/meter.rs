@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::connections::{Connection, Slot};
-use crate::frame_meter::FrameMeter;
+use crate::frame_meter::{Flood, FrameMeter};
 
 /// A stream that holds the slot of its connection and reports its traffic to it.
 pub(crate) struct ConnectionMeter<S> {
@@ -60,15 +60,20 @@ impl<S> ConnectionMeter<S> {
 impl<S: AsyncRead + Unpin> AsyncRead for ConnectionMeter<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if this.frames.as_mut().is_some_and(FrameMeter::ends_turn) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let before = buffer.filled().len();
         ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
         let new = &buffer.filled()[before..];
         if !new.is_empty() {
-            if !this.slot.connection().mark_received(new.len()) {
-                return Poll::Ready(Err(io::Error::new(io::ErrorKind::OutOfMemory, "too many large request heads")));
+            let connection = this.slot.connection();
+            if !connection.mark_received(new.len()) {
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::OutOfMemory, Flood::Heads)));
             }
             if let Some(frames) = &mut this.frames
-                && let Err(flood) = frames.read(new, this.slot.connection().is_authenticated())
+                && let Err(flood) = frames.read(new, connection.is_authenticated(), connection.head_memory())
             {
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, flood)));
             }

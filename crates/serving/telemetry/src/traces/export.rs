@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use binnacle_egress::Dialer;
+use binnacle_egress::grpc_transport::{GrpcAllowance, GrpcTransport};
+use binnacle_egress::{Dialer, Tunnel};
 use binnacle_request::Shutdown;
 use binnacle_request::trace::{Span, SpanSink};
 use http::Uri;
 use hyper_util::rt::TokioIo;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tonic::transport::{Channel, Endpoint};
@@ -34,6 +36,8 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60);
 pub struct Exporter {
     queue: mpsc::Sender<Span>,
     lost: AtomicU64,
+    /// The credit of the collector, which is not trusted.
+    allowance: GrpcAllowance,
 }
 
 /// The error for an invalid collector address.
@@ -53,9 +57,11 @@ impl Exporter {
         resource: Vec<(&'static str, String)>,
         shutdown: Shutdown,
     ) -> Result<(Arc<Self>, impl Future<Output = ()> + Send + use<>), ExporterError> {
-        let channel = channel(endpoint, dialer).map_err(|why| ExporterError { endpoint: endpoint.to_owned(), why })?;
+        let allowance = GrpcAllowance::default();
+        let channel = channel(endpoint, dialer, allowance.clone());
+        let channel = channel.map_err(|why| ExporterError { endpoint: endpoint.to_owned(), why })?;
         let (queue, spans) = mpsc::channel(QUEUE_CAPACITY);
-        let exporter = Arc::new(Self { queue, lost: AtomicU64::new(0) });
+        let exporter = Arc::new(Self { queue, lost: AtomicU64::new(0), allowance });
         let task = send(TraceServiceClient::new(channel), resource, spans, exporter.clone(), shutdown);
         Ok((exporter, task))
     }
@@ -71,7 +77,7 @@ impl SpanSink for Exporter {
     }
 }
 
-fn channel(endpoint: &str, dialer: Option<Arc<Dialer>>) -> Result<Channel, String> {
+fn channel(endpoint: &str, dialer: Option<Arc<Dialer>>, allowance: GrpcAllowance) -> Result<Channel, String> {
     let socket = match endpoint.split_once(':') {
         Some(("unix", path)) => Some(SocketAddr::from_pathname(path.strip_prefix("//").unwrap_or(path))),
         Some(("unix-abstract", name)) => Some(SocketAddr::from_abstract_name(name.trim_start_matches('/'))),
@@ -80,11 +86,11 @@ fn channel(endpoint: &str, dialer: Option<Arc<Dialer>>) -> Result<Channel, Strin
     if let Some(socket) = socket {
         let socket = socket.map_err(|error| error.to_string())?;
         let connect = service_fn(move |_: Uri| {
-            let socket = socket.clone();
+            let (socket, allowance) = (socket.clone(), allowance.clone());
             async move {
                 let stream = std::os::unix::net::UnixStream::connect_addr(&socket)?;
                 stream.set_nonblocking(true)?;
-                Ok::<_, std::io::Error>(TokioIo::new(tokio::net::UnixStream::from_std(stream)?))
+                Ok::<_, std::io::Error>(paced(tokio::net::UnixStream::from_std(stream)?, allowance))
             }
         });
         let endpoint = Endpoint::from_static("http://localhost").timeout(TIMEOUT);
@@ -97,13 +103,29 @@ fn channel(endpoint: &str, dialer: Option<Arc<Dialer>>) -> Result<Channel, Strin
     };
     let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| error.to_string())?;
     let endpoint = endpoint.connect_timeout(TIMEOUT).timeout(TIMEOUT);
-    let Some(dialer) = dialer else { return Ok(endpoint.connect_lazy()) };
-    let address = address.to_owned();
+    let address = endpoint.uri().authority().map_or_else(|| address.to_owned(), ToString::to_string);
+    let address = if endpoint.uri().port().is_some() { address } else { format!("{address}:80") };
     let connect = service_fn(move |_: Uri| {
-        let (dialer, address) = (dialer.clone(), address.clone());
-        async move { dialer.dial(&address).await.map(TokioIo::new).map_err(std::io::Error::other) }
+        let (dialer, address, allowance) = (dialer.clone(), address.clone(), allowance.clone());
+        async move {
+            let stream: Box<dyn Tunnel> = match dialer {
+                Some(dialer) => dialer.dial(&address).await.map_err(std::io::Error::other)?,
+                None => {
+                    let tcp = TcpStream::connect(&address).await?;
+                    tcp.set_nodelay(true)?;
+                    Box::new(tcp)
+                }
+            };
+            Ok::<_, std::io::Error>(paced(stream, allowance))
+        }
     });
     Ok(endpoint.connect_with_connector_lazy(connect))
+}
+
+/// Returns the transport of a new connection.
+fn paced<S>(stream: S, allowance: GrpcAllowance) -> TokioIo<GrpcTransport<S>> {
+    allowance.reconnected();
+    TokioIo::new(GrpcTransport::new(stream, allowance))
 }
 
 async fn send(
@@ -128,7 +150,9 @@ async fn send(
         while !batch.is_empty() {
             let rest = batch.split_off(batch.len().min(MAX_BATCH));
             let count = batch.len() as u64;
-            if let Err(status) = client.export(request(&resource, std::mem::replace(&mut batch, rest))).await {
+            let sent = client.export(request(&resource, std::mem::replace(&mut batch, rest))).await;
+            exporter.allowance.delivered(0);
+            if let Err(status) = sent {
                 exporter.lost.fetch_add(count, Ordering::Relaxed);
                 if is_shutting_down || last_logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
                     last_logged = Some(Instant::now());

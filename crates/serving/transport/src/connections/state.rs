@@ -81,6 +81,12 @@ pub(crate) struct PendingRequest(Arc<Connection>);
 /// A guard for an active request.
 pub(crate) struct ActiveRequest(Arc<Connection>);
 
+/// A guard for the memory of a request's head (HTTP/2).
+pub(crate) struct HeldHead {
+    connection: Arc<Connection>,
+    bytes: usize,
+}
+
 impl Connection {
     pub(super) fn new(id: u64, peer: IpAddr, began: Instant, now: u64, head_memory: HeadMemory) -> Self {
         Self {
@@ -169,7 +175,9 @@ impl Connection {
         self.active_requests.fetch_add(1, Ordering::Relaxed);
         self.started_requests.fetch_add(1, Ordering::Relaxed);
         self.head_since.store(0, Ordering::Relaxed);
-        self.head_memory.clear();
+        if self.is_http1() {
+            self.head_memory.complete();
+        }
         self.send_by.store(0, Ordering::Relaxed);
         self.active_at.store(self.now(), Ordering::Relaxed);
         ActiveRequest(self.clone())
@@ -181,18 +189,40 @@ impl Connection {
         self.send_by.store(at, Ordering::Relaxed);
     }
 
-    /// Records that bytes were received. Returns false if they belong to an incomplete head, and those of all
-    /// connections take too much memory.
+    /// Records that bytes were received. Returns false if they belong to an incomplete head (HTTP/1), and the heads of
+    /// all connections take too much memory.
     pub(crate) fn mark_received(&self, count: usize) -> bool {
         let now = self.now();
         self.received_at.store(now, Ordering::Relaxed);
-        if self.protocol.load(Ordering::Relaxed) == Protocol::Http1 as u8
-            && !self.is_busy()
-            && self.head_since.load(Ordering::Relaxed) == 0
-        {
+        if !self.is_http1() || self.is_busy() {
+            return true;
+        }
+        if self.head_since.load(Ordering::Relaxed) == 0 {
             self.head_since.store(now, Ordering::Relaxed);
         }
-        self.is_busy() || self.is_upgraded() || self.head_memory.add(count)
+        self.is_upgraded() || self.head_memory.receive(count)
+    }
+
+    /// Counts the memory of a request's head until the guard is dropped. Returns `None` if the heads of all connections
+    /// take too much.
+    pub(crate) fn hold_head(self: &Arc<Self>, bytes: usize) -> Option<HeldHead> {
+        let is_within = self.head_memory.add(bytes);
+        // Dropped if it is beyond the limit.
+        let held = HeldHead { connection: self.clone(), bytes };
+        is_within.then_some(held)
+    }
+
+    pub(crate) fn head_memory(&self) -> &HeadMemory {
+        &self.head_memory
+    }
+
+    /// Returns true if the connection received a large head, so it should end soon, to free its buffers.
+    pub(crate) fn has_large_head(&self) -> bool {
+        self.head_memory.has_large()
+    }
+
+    fn is_http1(&self) -> bool {
+        self.protocol.load(Ordering::Relaxed) == Protocol::Http1 as u8
     }
 
     /// Returns the time since bytes were last received, in milliseconds.
@@ -275,7 +305,7 @@ impl Connection {
         if self.is_upgraded() {
             return None;
         }
-        let is_http1 = self.protocol.load(Ordering::Relaxed) == Protocol::Http1 as u8;
+        let is_http1 = self.is_http1();
         let send_by = self.send_by.load(Ordering::Relaxed);
         let (busy, idle) = (self.is_busy(), since(&self.active_at));
         let overdue = since(&self.stalled_since) > STALL_MS
@@ -305,6 +335,12 @@ impl Connection {
 impl Drop for PendingRequest {
     fn drop(&mut self) {
         self.0.pending_requests.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for HeldHead {
+    fn drop(&mut self) {
+        self.connection.head_memory.remove(self.bytes);
     }
 }
 
