@@ -251,7 +251,7 @@ mod tests {
         let without_secretbox =
             "resources[0].providers[0].secretbox: Invalid value: {}: secretbox is not available in FIPS mode";
         let long = "{name: k, secret: AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA}";
-        let only_16_and_32 = "resources[0].providers[0].aesgcm.keys[0].secret: Invalid value: \"REDACTED\": secret is not of the expected length, got 24, expected one of [16, 32]";
+        let only_16_and_32 = "resources[0].providers[0].aesgcm.keys[0].secret: Invalid value: \"REDACTED\": secret is not of the expected length, got 24, expected one of [16 32]";
         for (resources, want) in [
             (&*with("secrets", &format!("{{aesgcm: {{keys: [{long}]}}}}")), if FIPS { only_16_and_32 } else { "" }),
             (&with("secrets", &format!("{{aescbc: {{keys: [{long}]}}}}")), ""),
