@@ -7,6 +7,7 @@ fn main() {
     declare(&[
         Requirement::Chromium,
         Requirement::Etcd,
+        Requirement::EtcdRanges,
         Requirement::Helm,
         Requirement::Kopf,
         Requirement::Kubectl,
@@ -15,6 +16,7 @@ fn main() {
         Requirement::Pytest,
         Requirement::Python,
         Requirement::PythonClient,
+        Requirement::RecentKubectl,
         Requirement::Shared,
     ]);
 }

@@ -24,7 +24,7 @@ const STABLE: Duration = Duration::from_secs(60);
 families! {
     struct Families {
         restarts: IntCounterVec = "binnacle_task_restarts_total" by ["task"],
-            "[ALPHA] Counter of tasks of the server that ended in a panic and were begun again, by name.";
+            "[ALPHA] Counter of tasks of the server that panicked and were restarted, by name.";
     }
 }
 

@@ -1,5 +1,9 @@
 //! Flow schemas and priority levels, decoded from API objects (`flowcontrol.apiserver.k8s.io/v1`).
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::flowcontrol::v1 as api;
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::types::{Int, List, Str};
 use binnacle_meta::Text;
 use binnacle_schema::Value;
 
@@ -96,19 +100,21 @@ pub struct Queuing {
 impl FlowSchema {
     /// Decodes an object with defaults.
     pub fn read(object: &Value) -> Self {
-        let by = object.str_at(&["spec", "distinguisherMethod", "type"]);
-        let rules = object.list_at(&["spec", "rules"]).iter().map(Rule::read);
+        let object = FieldRef::<api::FlowSchema>::root(object);
+        let (metadata, spec) = (object.at(api::FlowSchema::METADATA), object.at(api::FlowSchema::SPEC));
+        let level = spec.at(api::FlowSchemaSpec::PRIORITY_LEVEL_CONFIGURATION);
+        let by = spec.at(api::FlowSchemaSpec::DISTINGUISHER_METHOD);
         Self {
-            name: object.str_at(&["metadata", "name"]).into(),
-            uid: object.str_at(&["metadata", "uid"]).into(),
-            level: object.str_at(&["spec", "priorityLevelConfiguration", "name"]).into(),
-            precedence: object.int_at(&["spec", "matchingPrecedence"]).unwrap_or(1000),
-            distinguisher: match by {
+            name: metadata.at(ObjectMeta::NAME).str().into(),
+            uid: metadata.at(ObjectMeta::UID).str().into(),
+            level: level.at(api::PriorityLevelConfigurationReference::NAME).str().into(),
+            precedence: spec.at(api::FlowSchemaSpec::MATCHING_PRECEDENCE).int().unwrap_or(1000),
+            distinguisher: match by.at(api::FlowDistinguisherMethod::TYPE).str() {
                 "ByUser" => Some(Distinguisher::ByUser),
                 "ByNamespace" => Some(Distinguisher::ByNamespace),
                 _ => None,
             },
-            rules: rules.collect(),
+            rules: spec.at(api::FlowSchemaSpec::RULES).values().map(Rule::read).collect(),
         }
     }
 
@@ -143,64 +149,69 @@ impl FlowSchema {
 }
 
 impl Rule {
-    fn read(value: &Value) -> Self {
-        let subjects = value.list_at(&["subjects"]).iter().filter_map(|subject| {
-            Some(match subject.str_at(&["kind"]) {
-                "User" => Subject::User(subject.at(&["user", "name"])?.as_str()?.into()),
-                "Group" => Subject::Group(subject.at(&["group", "name"])?.as_str()?.into()),
-                "ServiceAccount" => Subject::ServiceAccount {
-                    namespace: subject.at(&["serviceAccount", "namespace"])?.as_str()?.into(),
-                    name: subject.at(&["serviceAccount", "name"])?.as_str()?.into(),
-                },
-                _ => return None,
-            })
+    fn read(rule: FieldRef<'_, '_, api::PolicyRulesWithSubjects>) -> Self {
+        let paths = rule.at(api::PolicyRulesWithSubjects::NON_RESOURCE_RULES).values().map(|rule| PathRule {
+            verbs: texts(rule.at(api::NonResourcePolicyRule::VERBS)),
+            paths: texts(rule.at(api::NonResourcePolicyRule::NON_RESOURCE_URLS)),
         });
-        let resources = value.list_at(&["resourceRules"]).iter().map(|rule| ResourceRule {
-            verbs: texts(rule, "verbs"),
-            groups: texts(rule, "apiGroups"),
-            resources: texts(rule, "resources"),
-            namespaces: texts(rule, "namespaces"),
-            cluster: rule.bool_at(&["clusterScope"]),
-        });
-        let paths = value
-            .list_at(&["nonResourceRules"])
-            .iter()
-            .map(|rule| PathRule { verbs: texts(rule, "verbs"), paths: texts(rule, "nonResourceURLs") });
-        Self { subjects: subjects.collect(), resources: resources.collect(), paths: paths.collect() }
+        Self {
+            subjects: rule.at(api::PolicyRulesWithSubjects::SUBJECTS).values().filter_map(Subject::read).collect(),
+            resources: rule.at(api::PolicyRulesWithSubjects::RESOURCE_RULES).values().map(ResourceRule::read).collect(),
+            paths: paths.collect(),
+        }
     }
 }
 
-fn texts(value: &Value, name: &str) -> Vec<Text> {
-    value.list_at(&[name]).iter().filter_map(Value::as_str).map(Text::from).collect()
+impl Subject {
+    fn read(subject: FieldRef<'_, '_, api::Subject>) -> Option<Self> {
+        Some(match subject.at(api::Subject::KIND).str() {
+            "User" => Self::User(subject.at(api::Subject::USER).at(api::UserSubject::NAME).get_str()?.into()),
+            "Group" => Self::Group(subject.at(api::Subject::GROUP).at(api::GroupSubject::NAME).get_str()?.into()),
+            "ServiceAccount" => {
+                let account = subject.at(api::Subject::SERVICE_ACCOUNT);
+                Self::ServiceAccount {
+                    namespace: account.at(api::ServiceAccountSubject::NAMESPACE).get_str()?.into(),
+                    name: account.at(api::ServiceAccountSubject::NAME).get_str()?.into(),
+                }
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl ResourceRule {
+    fn read(rule: FieldRef<'_, '_, api::ResourcePolicyRule>) -> Self {
+        Self {
+            verbs: texts(rule.at(api::ResourcePolicyRule::VERBS)),
+            groups: texts(rule.at(api::ResourcePolicyRule::API_GROUPS)),
+            resources: texts(rule.at(api::ResourcePolicyRule::RESOURCES)),
+            namespaces: texts(rule.at(api::ResourcePolicyRule::NAMESPACES)),
+            cluster: rule.at(api::ResourcePolicyRule::CLUSTER_SCOPE).bool(),
+        }
+    }
+}
+
+fn texts(list: FieldRef<'_, '_, List<Str>>) -> Vec<Text> {
+    list.strs().map(Text::from).collect()
+}
+
+/// Returns a number that is not negative; `None` if it is absent.
+fn number(field: FieldRef<'_, '_, Int>) -> Option<u32> {
+    field.int().and_then(|number| u32::try_from(number).ok())
 }
 
 impl PriorityLevel {
     /// Decodes an object with defaults.
     pub fn read(object: &Value) -> Self {
-        let exempt = object.str_at(&["spec", "type"]) == "Exempt";
-        let part = if exempt { "exempt" } else { "limited" };
-        let number = |path: &[&str]| {
-            let path: Vec<&str> = ["spec", part].iter().chain(path).copied().collect();
-            object.int_at(&path).and_then(|number| u32::try_from(number).ok())
-        };
-        let size = |name, default| number(&["limitResponse", "queuing", name]).map_or(default, |n| n as usize).max(1);
-        let queues = !exempt && object.str_at(&["spec", part, "limitResponse", "type"]) == "Queue";
+        let object = FieldRef::<api::PriorityLevelConfiguration>::root(object);
+        let metadata = object.at(api::PriorityLevelConfiguration::METADATA);
+        let spec = object.at(api::PriorityLevelConfiguration::SPEC);
         Self {
-            name: object.str_at(&["metadata", "name"]).into(),
-            uid: object.str_at(&["metadata", "uid"]).into(),
-            spec: LevelSpec {
-                shares: number(&["nominalConcurrencyShares"]).unwrap_or(if exempt { 0 } else { 30 }),
-                lendable_percent: number(&["lendablePercent"]).unwrap_or(0).min(100),
-                borrowing_percent: number(&["borrowingLimitPercent"]),
-                exempt,
-                queuing: queues.then(|| {
-                    let queues = size("queues", 64);
-                    Queuing {
-                        queues,
-                        hand_size: size("handSize", 8).min(queues),
-                        length_limit: size("queueLengthLimit", 50),
-                    }
-                }),
+            name: metadata.at(ObjectMeta::NAME).str().into(),
+            uid: metadata.at(ObjectMeta::UID).str().into(),
+            spec: match spec.at(api::PriorityLevelConfigurationSpec::TYPE).str() {
+                "Exempt" => LevelSpec::read_exempt(spec.at(api::PriorityLevelConfigurationSpec::EXEMPT)),
+                _ => LevelSpec::read_limited(spec.at(api::PriorityLevelConfigurationSpec::LIMITED)),
             },
         }
     }
@@ -213,5 +224,46 @@ impl PriorityLevel {
     pub(crate) fn catch_all() -> Self {
         let spec = LevelSpec { shares: 5, lendable_percent: 0, borrowing_percent: None, exempt: false, queuing: None };
         Self { name: Text::new_static(CATCH_ALL), uid: Text::default(), spec }
+    }
+}
+
+impl LevelSpec {
+    fn read_exempt(level: FieldRef<'_, '_, api::ExemptPriorityLevelConfiguration>) -> Self {
+        Self {
+            shares: number(level.at(api::ExemptPriorityLevelConfiguration::NOMINAL_CONCURRENCY_SHARES)).unwrap_or(0),
+            lendable_percent: lendable(level.at(api::ExemptPriorityLevelConfiguration::LENDABLE_PERCENT)),
+            borrowing_percent: None,
+            exempt: true,
+            queuing: None,
+        }
+    }
+
+    fn read_limited(level: FieldRef<'_, '_, api::LimitedPriorityLevelConfiguration>) -> Self {
+        use api::LimitedPriorityLevelConfiguration as Limited;
+        let response = level.at(Limited::LIMIT_RESPONSE);
+        let queues = response.at(api::LimitResponse::TYPE).str() == "Queue";
+        Self {
+            shares: number(level.at(Limited::NOMINAL_CONCURRENCY_SHARES)).unwrap_or(30),
+            lendable_percent: lendable(level.at(Limited::LENDABLE_PERCENT)),
+            borrowing_percent: number(level.at(Limited::BORROWING_LIMIT_PERCENT)),
+            exempt: false,
+            queuing: queues.then(|| Queuing::read(response.at(api::LimitResponse::QUEUING))),
+        }
+    }
+}
+
+fn lendable(percent: FieldRef<'_, '_, Int>) -> u32 {
+    number(percent).unwrap_or(0).min(100)
+}
+
+impl Queuing {
+    fn read(queuing: FieldRef<'_, '_, api::QueuingConfiguration>) -> Self {
+        let size = |field, default| number(queuing.at(field)).map_or(default, |size| size as usize).max(1);
+        let queues = size(api::QueuingConfiguration::QUEUES, 64);
+        Self {
+            queues,
+            hand_size: size(api::QueuingConfiguration::HAND_SIZE, 8).min(queues),
+            length_limit: size(api::QueuingConfiguration::QUEUE_LENGTH_LIMIT, 50),
+        }
     }
 }

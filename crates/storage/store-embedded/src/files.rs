@@ -294,7 +294,7 @@ fn restrict_permissions(file: &File, path: &Path) -> io::Result<()> {
             format!("others can access {path} (mode {mode:o}), which cannot be ended: {error}"),
         )
     })?;
-    tracing::warn!(path = %path.display(), mode = format_args!("{mode:o}"), "ended the access of others to the store");
+    tracing::warn!(path = %path.display(), mode = format_args!("{mode:o}"), "removed the permissions of others on the store");
     Ok(())
 }
 

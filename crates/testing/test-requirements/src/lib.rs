@@ -25,6 +25,8 @@ pub enum Requirement {
     Chromium,
     /// etcd and etcdctl on the PATH.
     Etcd,
+    /// An etcd whose watches of a prefix need no permission for other keys: 3.4.31, 3.5.13 or later.
+    EtcdRanges,
     Fish,
     Go,
     Helm,
@@ -41,6 +43,8 @@ pub enum Requirement {
     Python,
     /// The package `kubernetes` of Python; `BINNACLE_PYTHON` names another interpreter than the one on the PATH.
     PythonClient,
+    /// A kubectl of 1.30 or later, with all commands and outputs that the tests use.
+    RecentKubectl,
     /// Recorded facts and answers of kube-apiserver: see [`shared`].
     Shared,
     Zsh,
@@ -78,12 +82,24 @@ struct Condition {
     variable: Option<&'static str>,
     /// What Python must be able to import.
     packages: &'static str,
+    /// What the program must say about its version.
+    version: Option<Version>,
 }
 
-const REQUIREMENTS: [Requirement; 17] = [
+/// A condition on the version of a program.
+#[derive(Clone, Copy)]
+struct Version {
+    arguments: &'static [&'static str],
+    /// Judges the output.
+    is_enough: fn(&str) -> bool,
+    shown: &'static str,
+}
+
+const REQUIREMENTS: [Requirement; 19] = [
     Requirement::Bash,
     Requirement::Chromium,
     Requirement::Etcd,
+    Requirement::EtcdRanges,
     Requirement::Fish,
     Requirement::Go,
     Requirement::Helm,
@@ -96,6 +112,7 @@ const REQUIREMENTS: [Requirement; 17] = [
     Requirement::Pytest,
     Requirement::Python,
     Requirement::PythonClient,
+    Requirement::RecentKubectl,
     Requirement::Shared,
     Requirement::Zsh,
 ];
@@ -106,13 +123,18 @@ const ABILITIES: [Ability; 4] = [Ability::Faketime, Ability::Mounts, Ability::Na
 
 impl Requirement {
     fn needs(self) -> Condition {
-        let programs = |name, programs| Condition { name, programs, variable: None, packages: "" };
-        let named = |name, programs, variable| Condition { name, programs, variable: Some(variable), packages: "" };
+        let programs = |name, programs| Condition { name, programs, variable: None, packages: "", version: None };
+        let named = |name, needed, variable| Condition { variable: Some(variable), ..programs(name, needed) };
         let python = |name, packages| Condition { packages, ..named(name, &["python3"], "BINNACLE_PYTHON") };
         match self {
             Self::Bash => programs("bash", &["bash"]),
             Self::Chromium => named("chromium", &["chromium"], "CHROMIUM"),
             Self::Etcd => programs("etcd", &["etcd", "etcdctl"]),
+            Self::EtcdRanges => {
+                let is_enough = etcd_watches_ranges;
+                let version = Version { arguments: &["--version"], is_enough, shown: "3.4.31 or 3.5.13 or later" };
+                Condition { version: Some(version), ..programs("etcd_ranges", &["etcd", "etcdctl"]) }
+            }
             Self::Fish => programs("fish", &["fish"]),
             Self::Go => programs("go", &["go"]),
             Self::Helm => programs("helm", &["helm"]),
@@ -125,6 +147,11 @@ impl Requirement {
             Self::Pytest => python("pytest", "kubernetes, pytest"),
             Self::Python => programs("python", &["python3"]),
             Self::PythonClient => python("python_client", "kubernetes"),
+            Self::RecentKubectl => {
+                let arguments = &["version", "--client", "--output=json"];
+                let version = Version { arguments, is_enough: is_recent_kubectl, shown: "1.30 or later" };
+                Condition { version: Some(version), ..named("recent_kubectl", &["kubectl"], "KUBECTL") }
+            }
             Self::Shared => programs("shared", &[]),
             Self::Zsh => programs("zsh", &["zsh"]),
         }
@@ -136,9 +163,10 @@ impl Requirement {
         }
         let needs = self.needs();
         let found: Option<Vec<PathBuf>> = needs.programs.iter().map(|program| places.find(program, &needs)).collect();
-        match found.as_deref() {
-            Some([python]) if !needs.packages.is_empty() => imports(python, needs.packages),
-            found => found.is_some(),
+        match (found.as_deref(), needs.version) {
+            (Some([python]), _) if !needs.packages.is_empty() => imports(python, needs.packages),
+            (Some([program, ..]), Some(version)) => version.is_met_by(program),
+            (found, _) => found.is_some(),
         }
     }
 
@@ -150,11 +178,42 @@ impl Requirement {
         }
         let folders: Vec<String> = places.programs.iter().map(|folder| folder.display().to_string()).collect();
         let programs = format!("{} must be in one of {}", needs.programs.join(" and "), folders.join(", "));
-        if needs.packages.is_empty() { programs } else { format!("{programs}, and import {}", needs.packages) }
+        match needs.version {
+            Some(version) => format!("{programs}, of version {}", version.shown),
+            None if needs.packages.is_empty() => programs,
+            None => format!("{programs}, and import {}", needs.packages),
+        }
     }
 }
 
-// === impl Places ===
+// === impl Version ===
+
+impl Version {
+    fn is_met_by(self, program: &Path) -> bool {
+        let output = Command::new(program).args(self.arguments).stdin(Stdio::null()).output();
+        output.is_ok_and(|output| (self.is_enough)(&String::from_utf8_lossy(&output.stdout)))
+    }
+}
+
+/// Judges the output of `etcd --version`, which begins with `etcd Version: 3.5.16`.
+fn etcd_watches_ranges(output: &str) -> bool {
+    let version = output.lines().find_map(|line| line.strip_prefix("etcd Version: "));
+    let numbers: Vec<u32> =
+        version.unwrap_or_default().trim().split('.').map_while(|number| number.parse().ok()).collect();
+    match numbers[..] {
+        [3, 4, patch] => patch >= 31,
+        [3, 5, patch] => patch >= 13,
+        _ => numbers > vec![3, 5],
+    }
+}
+
+/// Judges the output of `kubectl version`, which has the member `"minor": "32"`, with a plus after it in some builds.
+fn is_recent_kubectl(output: &str) -> bool {
+    let minor = output.split("\"minor\":").nth(1).and_then(|rest| rest.split('"').nth(1));
+    minor.and_then(|minor| minor.trim_end_matches('+').parse().ok()).is_some_and(|minor: u32| minor >= 30)
+}
+
+// === impl SearchPaths ===
 
 impl SearchPaths {
     fn here() -> Self {
@@ -312,6 +371,20 @@ mod tests {
         let all = SearchPaths { named: vec![("BINNACLE_PYTHON", "true".into())], ..SearchPaths::here() };
         assert_eq!(instruction(Requirement::Kopf, &all, ""), met("kopf"));
         std::fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    #[test]
+    fn reads_versions_of_programs() {
+        for (version, want) in
+            [("3.4.30", false), ("3.4.31", true), ("3.5.12", false), ("3.5.13", true), ("3.6.0", true), ("", false)]
+        {
+            assert_eq!(etcd_watches_ranges(&format!("etcd Version: {version}\nGit SHA: x\n")), want, "{version}");
+        }
+        for (minor, want) in [("20", false), ("29", false), ("30", true), ("32+", true), ("", false)] {
+            let output = format!("{{\n  \"clientVersion\": {{\n \"major\": \"1\",\n \"minor\": \"{minor}\"}}}}");
+            assert_eq!(is_recent_kubectl(&output), want, "{minor}");
+        }
+        assert!(!is_recent_kubectl("an error"));
     }
 
     #[test]

@@ -16,8 +16,6 @@ pub struct Kubectl {
     program: OsString,
     kubeconfig: PathBuf,
     home: PathBuf,
-    /// Its minor version, as some commands are newer.
-    pub minor: u32,
     environment: Vec<(String, String)>,
 }
 
@@ -38,13 +36,7 @@ impl Kubectl {
         // Its discovery cache is in the test's own home.
         let home = server.temp().path().join("home");
         std::fs::create_dir_all(&home).unwrap();
-        let mut kubectl = Self { program, kubeconfig: server.kubeconfig(), home, minor: 0, environment: Vec::new() };
-        let version = kubectl.command(&["version", "--client", "--output=json"]).output();
-        let version = version.unwrap_or_else(|error| panic!("kubectl cannot be run: {error}"));
-        let version: serde_json::Value = serde_json::from_slice(&version.stdout).unwrap();
-        let minor = version["clientVersion"]["minor"].as_str().unwrap();
-        kubectl.minor = minor.trim_end_matches('+').parse().unwrap();
-        kubectl
+        Self { program, kubeconfig: server.kubeconfig(), home, environment: Vec::new() }
     }
 
     /// Returns the same kubectl with these environment variables.
@@ -52,15 +44,6 @@ impl Kubectl {
     pub fn with_env(&self, variables: &[(&str, &str)]) -> Self {
         let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         Self { environment, ..self.clone() }
-    }
-
-    /// Returns false and prints a line if this kubectl is older than the minor version.
-    #[must_use]
-    pub fn knows(&self, minor: u32, what: &str) -> bool {
-        if self.minor < minor {
-            println!("skipped: {what} (kubectl 1.{} is older than 1.{minor})", self.minor);
-        }
-        self.minor >= minor
     }
 
     /// Returns the command, not yet started.

@@ -2,6 +2,19 @@
 
 use std::collections::HashMap;
 
+use binnacle_fields::core::v1::{
+    AzureFilePersistentVolumeSource, AzureFileVolumeSource, CSIPersistentVolumeSource, CSIVolumeSource,
+    CephFSPersistentVolumeSource, CephFSVolumeSource, CinderPersistentVolumeSource, CinderVolumeSource,
+    ConfigMapEnvSource, ConfigMapKeySelector, ConfigMapProjection, ConfigMapVolumeSource, Container, EnvFromSource,
+    EnvVar, EnvVarSource, FlexPersistentVolumeSource, FlexVolumeSource, ISCSIPersistentVolumeSource, ISCSIVolumeSource,
+    LocalObjectReference, ObjectReference, PersistentVolume, PersistentVolumeClaimVolumeSource, PersistentVolumeSpec,
+    Pod, PodExtendedResourceClaimStatus, PodResourceClaim, PodResourceClaimStatus, PodSpec, PodStatus,
+    ProjectedVolumeSource, RBDPersistentVolumeSource, RBDVolumeSource, ScaleIOPersistentVolumeSource,
+    ScaleIOVolumeSource, SecretEnvSource, SecretKeySelector, SecretProjection, SecretReference, SecretVolumeSource,
+    StorageOSPersistentVolumeSource, StorageOSVolumeSource, Volume, VolumeProjection,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldRef, Route, route};
 use binnacle_meta::Text;
 use binnacle_schema::Value;
 use binnacle_work::pace;
@@ -20,106 +33,198 @@ impl Referent {
     pub(super) const COUNT: usize = 5;
 }
 
-/// Volume sources with a `secretRef`.
-const SECRET_REF_SOURCES: [&str; 7] = ["cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos"];
-/// The secrets of a CSI volume that nodes need; the other ones are for controllers.
-const CSI_NODE_SECRETS: [&str; 3] = ["nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef"];
+/// The names of a pod's volumes that are names of secrets.
+const SECRETS_OF_VOLUME: [Route<Volume>; 10] = [
+    route![Volume::SECRET, SecretVolumeSource::SECRET_NAME],
+    route![Volume::AZURE_FILE, AzureFileVolumeSource::SECRET_NAME],
+    route![Volume::CSI, CSIVolumeSource::NODE_PUBLISH_SECRET_REF, LocalObjectReference::NAME],
+    route![Volume::CEPHFS, CephFSVolumeSource::SECRET_REF, LocalObjectReference::NAME],
+    route![Volume::CINDER, CinderVolumeSource::SECRET_REF, LocalObjectReference::NAME],
+    route![Volume::FLEX_VOLUME, FlexVolumeSource::SECRET_REF, LocalObjectReference::NAME],
+    route![Volume::RBD, RBDVolumeSource::SECRET_REF, LocalObjectReference::NAME],
+    route![Volume::SCALE_IO, ScaleIOVolumeSource::SECRET_REF, LocalObjectReference::NAME],
+    route![Volume::ISCSI, ISCSIVolumeSource::SECRET_REF, LocalObjectReference::NAME],
+    route![Volume::STORAGEOS, StorageOSVolumeSource::SECRET_REF, LocalObjectReference::NAME],
+];
+
+/// The namespace and the name of a secret in a persistent volume.
+type SecretRoutes = [Route<PersistentVolumeSpec>; 2];
+
+/// Secrets that are in the namespace of the claim unless they have one, as in objects from before they could.
+const SECRETS_BY_CLAIM: [SecretRoutes; 6] = [
+    [
+        route![PersistentVolumeSpec::AZURE_FILE, AzureFilePersistentVolumeSource::SECRET_NAMESPACE],
+        route![PersistentVolumeSpec::AZURE_FILE, AzureFilePersistentVolumeSource::SECRET_NAME],
+    ],
+    [
+        route![PersistentVolumeSpec::CEPHFS, CephFSPersistentVolumeSource::SECRET_REF, SecretReference::NAMESPACE],
+        route![PersistentVolumeSpec::CEPHFS, CephFSPersistentVolumeSource::SECRET_REF, SecretReference::NAME],
+    ],
+    [
+        route![PersistentVolumeSpec::FLEX_VOLUME, FlexPersistentVolumeSource::SECRET_REF, SecretReference::NAMESPACE],
+        route![PersistentVolumeSpec::FLEX_VOLUME, FlexPersistentVolumeSource::SECRET_REF, SecretReference::NAME],
+    ],
+    [
+        route![PersistentVolumeSpec::RBD, RBDPersistentVolumeSource::SECRET_REF, SecretReference::NAMESPACE],
+        route![PersistentVolumeSpec::RBD, RBDPersistentVolumeSource::SECRET_REF, SecretReference::NAME],
+    ],
+    [
+        route![PersistentVolumeSpec::SCALE_IO, ScaleIOPersistentVolumeSource::SECRET_REF, SecretReference::NAMESPACE],
+        route![PersistentVolumeSpec::SCALE_IO, ScaleIOPersistentVolumeSource::SECRET_REF, SecretReference::NAME],
+    ],
+    [
+        route![PersistentVolumeSpec::ISCSI, ISCSIPersistentVolumeSource::SECRET_REF, SecretReference::NAMESPACE],
+        route![PersistentVolumeSpec::ISCSI, ISCSIPersistentVolumeSource::SECRET_REF, SecretReference::NAME],
+    ],
+];
+
+/// Secrets that have always had a namespace. Of a CSI volume these are the ones that nodes need; the others are for
+/// controllers.
+const SECRETS_BY_NAMESPACE: [SecretRoutes; 5] = [
+    [
+        route![PersistentVolumeSpec::CINDER, CinderPersistentVolumeSource::SECRET_REF, SecretReference::NAMESPACE],
+        route![PersistentVolumeSpec::CINDER, CinderPersistentVolumeSource::SECRET_REF, SecretReference::NAME],
+    ],
+    [
+        route![
+            PersistentVolumeSpec::STORAGEOS,
+            StorageOSPersistentVolumeSource::SECRET_REF,
+            ObjectReference::NAMESPACE
+        ],
+        route![PersistentVolumeSpec::STORAGEOS, StorageOSPersistentVolumeSource::SECRET_REF, ObjectReference::NAME],
+    ],
+    [
+        route![
+            PersistentVolumeSpec::CSI,
+            CSIPersistentVolumeSource::NODE_PUBLISH_SECRET_REF,
+            SecretReference::NAMESPACE
+        ],
+        route![PersistentVolumeSpec::CSI, CSIPersistentVolumeSource::NODE_PUBLISH_SECRET_REF, SecretReference::NAME],
+    ],
+    [
+        route![PersistentVolumeSpec::CSI, CSIPersistentVolumeSource::NODE_STAGE_SECRET_REF, SecretReference::NAMESPACE],
+        route![PersistentVolumeSpec::CSI, CSIPersistentVolumeSource::NODE_STAGE_SECRET_REF, SecretReference::NAME],
+    ],
+    [
+        route![
+            PersistentVolumeSpec::CSI,
+            CSIPersistentVolumeSource::NODE_EXPAND_SECRET_REF,
+            SecretReference::NAMESPACE
+        ],
+        route![PersistentVolumeSpec::CSI, CSIPersistentVolumeSource::NODE_EXPAND_SECRET_REF, SecretReference::NAME],
+    ],
+];
+
 const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// The references of one pod, while they are collected.
+#[derive(Default)]
+struct References(Vec<(Referent, Text)>);
 
 /// Returns the referenced objects in the pod's namespace, sorted and without duplicates.
 pub(super) fn references_of_pod(pod: &Value) -> Vec<(Referent, Text)> {
-    let mut found = Vec::new();
+    let pod = FieldRef::<Pod>::root(pod);
+    let mut references = References::default();
     // A node creates its mirror pods itself, so they must not grant it anything.
-    if pod.at(&["metadata", "annotations", MIRROR]).is_some() {
-        return found;
+    if pod.at(Pod::METADATA).at(ObjectMeta::ANNOTATIONS).has_key(MIRROR) {
+        return references.0;
     }
-    let mut add = |referent, name: &str| {
-        if !name.is_empty() {
-            found.push((referent, Text::from(name)));
-        }
-    };
-    let Some(spec) = pod.get("spec") else { return found };
-    add(Referent::ServiceAccount, spec.str_at(&["serviceAccountName"]));
-    for secret in spec.list_at(&["imagePullSecrets"]) {
-        add(Referent::Secret, secret.str_at(&["name"]));
+    let spec = pod.at(Pod::SPEC);
+    references.add(Referent::ServiceAccount, spec.at(PodSpec::SERVICE_ACCOUNT_NAME).str());
+    for secret in spec.at(PodSpec::IMAGE_PULL_SECRETS).values() {
+        references.add(Referent::Secret, secret.at(LocalObjectReference::NAME).str());
     }
-    for member in ["initContainers", "containers", "ephemeralContainers"] {
-        for container in spec.list_at(&[member]) {
-            for source in container.list_at(&["envFrom"]) {
-                add(Referent::Secret, source.str_at(&["secretRef", "name"]));
-                add(Referent::ConfigMap, source.str_at(&["configMapRef", "name"]));
-            }
-            for variable in container.list_at(&["env"]) {
-                add(Referent::Secret, variable.str_at(&["valueFrom", "secretKeyRef", "name"]));
-                add(Referent::ConfigMap, variable.str_at(&["valueFrom", "configMapKeyRef", "name"]));
-            }
-        }
+    let ephemeral = spec.at(PodSpec::EPHEMERAL_CONTAINERS);
+    let containers = spec.at(PodSpec::INIT_CONTAINERS).values().chain(spec.at(PodSpec::CONTAINERS).values());
+    for container in containers.chain(ephemeral.values().map(|container| container.cast())) {
+        references.add_container(container);
     }
-    let pod_name = pod.str_at(&["metadata", "name"]);
-    for volume in spec.list_at(&["volumes"]) {
-        add(Referent::Secret, volume.str_at(&["secret", "secretName"]));
-        add(Referent::Secret, volume.str_at(&["azureFile", "secretName"]));
-        add(Referent::Secret, volume.str_at(&["csi", "nodePublishSecretRef", "name"]));
-        for source in SECRET_REF_SOURCES {
-            add(Referent::Secret, volume.str_at(&[source, "secretRef", "name"]));
-        }
-        add(Referent::ConfigMap, volume.str_at(&["configMap", "name"]));
-        for source in volume.list_at(&["projected", "sources"]) {
-            add(Referent::Secret, source.str_at(&["secret", "name"]));
-            add(Referent::ConfigMap, source.str_at(&["configMap", "name"]));
-        }
-        add(Referent::Claim, volume.str_at(&["persistentVolumeClaim", "claimName"]));
-        if volume.get("ephemeral").is_some_and(|source| !source.is_null()) {
-            add(Referent::Claim, &format!("{pod_name}-{}", volume.str_at(&["name"])));
-        }
+    let pod_name = pod.at(Pod::METADATA).at(ObjectMeta::NAME).str();
+    for volume in spec.at(PodSpec::VOLUMES).values() {
+        references.add_volume(volume, pod_name);
     }
-    let status = pod.get("status").unwrap_or(&Value::Null);
-    let mut generated: HashMap<&str, &str> = HashMap::new();
-    for claim in status.list_at(&["resourceClaimStatuses"]) {
-        generated.entry(claim.str_at(&["name"])).or_insert(claim.str_at(&["resourceClaimName"]));
-    }
-    for claim in spec.list_at(&["resourceClaims"]) {
-        let name = match claim.str_at(&["resourceClaimName"]) {
-            // A claim that is created from a template has its name in the pod's status.
-            "" => generated.get(claim.str_at(&["name"])).copied().unwrap_or_default(),
-            name => name,
-        };
-        add(Referent::ResourceClaim, name);
-    }
-    add(Referent::ResourceClaim, status.str_at(&["extendedResourceClaimStatus", "resourceClaimName"]));
+    references.add_claims(spec, pod.at(Pod::STATUS));
+    let References(mut found) = references;
     pace(20 * found.len() as u64);
     found.sort_unstable();
     found.dedup();
     found
 }
 
+impl References {
+    fn add(&mut self, referent: Referent, name: &str) {
+        if !name.is_empty() {
+            self.0.push((referent, Text::from(name)));
+        }
+    }
+
+    fn add_container(&mut self, container: FieldRef<'_, '_, Container>) {
+        for source in container.at(Container::ENV_FROM).values() {
+            self.add(Referent::Secret, source.at(EnvFromSource::SECRET_REF).at(SecretEnvSource::NAME).str());
+            self.add(Referent::ConfigMap, source.at(EnvFromSource::CONFIG_MAP_REF).at(ConfigMapEnvSource::NAME).str());
+        }
+        for variable in container.at(Container::ENV).values() {
+            let source = variable.at(EnvVar::VALUE_FROM);
+            self.add(Referent::Secret, source.at(EnvVarSource::SECRET_KEY_REF).at(SecretKeySelector::NAME).str());
+            let config_map = source.at(EnvVarSource::CONFIG_MAP_KEY_REF);
+            self.add(Referent::ConfigMap, config_map.at(ConfigMapKeySelector::NAME).str());
+        }
+    }
+
+    fn add_volume(&mut self, volume: FieldRef<'_, '_, Volume>, pod_name: &str) {
+        for route in SECRETS_OF_VOLUME {
+            self.add(Referent::Secret, text(volume.value_at(route)));
+        }
+        self.add(Referent::ConfigMap, volume.at(Volume::CONFIG_MAP).at(ConfigMapVolumeSource::NAME).str());
+        for source in volume.at(Volume::PROJECTED).at(ProjectedVolumeSource::SOURCES).values() {
+            self.add(Referent::Secret, source.at(VolumeProjection::SECRET).at(SecretProjection::NAME).str());
+            self.add(Referent::ConfigMap, source.at(VolumeProjection::CONFIG_MAP).at(ConfigMapProjection::NAME).str());
+        }
+        let claim = volume.at(Volume::PERSISTENT_VOLUME_CLAIM);
+        self.add(Referent::Claim, claim.at(PersistentVolumeClaimVolumeSource::CLAIM_NAME).str());
+        if volume.at(Volume::EPHEMERAL).is_set() {
+            self.add(Referent::Claim, &format!("{pod_name}-{}", volume.at(Volume::NAME).str()));
+        }
+    }
+
+    fn add_claims(&mut self, spec: FieldRef<'_, '_, PodSpec>, status: FieldRef<'_, '_, PodStatus>) {
+        let mut generated: HashMap<&str, &str> = HashMap::new();
+        for claim in status.at(PodStatus::RESOURCE_CLAIM_STATUSES).values() {
+            let name = claim.at(PodResourceClaimStatus::NAME).str();
+            generated.entry(name).or_insert(claim.at(PodResourceClaimStatus::RESOURCE_CLAIM_NAME).str());
+        }
+        for claim in spec.at(PodSpec::RESOURCE_CLAIMS).values() {
+            let name = match claim.at(PodResourceClaim::RESOURCE_CLAIM_NAME).str() {
+                // A claim that is created from a template has its name in the pod's status.
+                "" => generated.get(claim.at(PodResourceClaim::NAME).str()).copied().unwrap_or_default(),
+                name => name,
+            };
+            self.add(Referent::ResourceClaim, name);
+        }
+        let extended = status.at(PodStatus::EXTENDED_RESOURCE_CLAIM_STATUS);
+        self.add(Referent::ResourceClaim, extended.at(PodExtendedResourceClaimStatus::RESOURCE_CLAIM_NAME).str());
+    }
+}
+
 /// Returns the namespaces and names of the secrets that a node needs to mount a persistent volume.
 pub(super) fn secrets_of_volume(volume: &Value) -> Vec<(Text, Text)> {
-    let Some(spec) = volume.get("spec") else { return Vec::new() };
-    // In old objects without a namespace, the secret is in that of the claim.
-    let claim_namespace = spec.str_at(&["claimRef", "namespace"]);
-    let mut found = Vec::new();
-    let mut add = |namespace: &str, name: &str| {
-        if !name.is_empty() {
-            found.push((Text::from(namespace), Text::from(name)));
-        }
-    };
-    let or_claim_namespace = |namespace| if str::is_empty(namespace) { claim_namespace } else { namespace };
-    let azure = spec.str_at(&["azureFile", "secretNamespace"]);
-    add(or_claim_namespace(azure), spec.str_at(&["azureFile", "secretName"]));
-    for source in SECRET_REF_SOURCES {
-        let namespace = spec.str_at(&[source, "secretRef", "namespace"]);
-        // These two have always had a namespace.
-        let namespace =
-            if matches!(source, "cinder" | "storageos") { namespace } else { or_claim_namespace(namespace) };
-        add(namespace, spec.str_at(&[source, "secretRef", "name"]));
-    }
-    for secret in CSI_NODE_SECRETS {
-        add(spec.str_at(&["csi", secret, "namespace"]), spec.str_at(&["csi", secret, "name"]));
-    }
+    let volume = FieldRef::<PersistentVolume>::root(volume);
+    let spec = volume.at(PersistentVolume::SPEC);
+    let claim_namespace = spec.at(PersistentVolumeSpec::CLAIM_REF).at(ObjectReference::NAMESPACE).str();
+    let names = |routes: SecretRoutes| routes.map(|route| text(spec.value_at(route)));
+    let by_claim = SECRETS_BY_CLAIM.map(names).map(|[namespace, name]| match namespace {
+        "" => [claim_namespace, name],
+        namespace => [namespace, name],
+    });
+    let all = by_claim.into_iter().chain(SECRETS_BY_NAMESPACE.map(names)).filter(|[_, name]| !name.is_empty());
+    let mut found: Vec<(Text, Text)> = all.map(|[namespace, name]| (namespace.into(), name.into())).collect();
     found.sort_unstable();
     found.dedup();
     found
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }
 
 #[cfg(test)]

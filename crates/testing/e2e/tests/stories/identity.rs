@@ -26,13 +26,10 @@ fn whoami(kubectl: &Kubectl, server: &Server, token: &str) -> Result<Value, Stri
 }
 
 #[test]
-#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
+#[cfg_attr(not(has_recent_kubectl), ignore = "needs kubectl 1.30 or later")]
 fn authenticates_service_account_tokens() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
-    if !kubectl.knows(27, "auth whoami") {
-        return;
-    }
     for name in ["default", "robot"] {
         kubectl.ok(&["create", "serviceaccount", name]);
     }
@@ -67,13 +64,10 @@ fn authenticates_service_account_tokens() {
 }
 
 #[test]
-#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
+#[cfg_attr(not(has_recent_kubectl), ignore = "needs kubectl 1.30 or later")]
 fn impersonates_users() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
-    if !kubectl.knows(27, "auth whoami") {
-        return;
-    }
     let user = kubectl.json(&["auth", "whoami", "--as=jane", "--as-group=dev", "--as-uid=7"]);
     assert_eq!(
         user["status"]["userInfo"],

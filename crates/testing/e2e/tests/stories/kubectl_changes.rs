@@ -13,7 +13,7 @@ pub(crate) fn shop(kubectl: &Kubectl) {
 }
 
 #[test]
-#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
+#[cfg_attr(not(has_recent_kubectl), ignore = "needs kubectl 1.30 or later")]
 fn kubectl_edits_objects() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
@@ -37,14 +37,12 @@ fn kubectl_edits_objects() {
     assert_eq!(edited["data"]["LOG_LEVEL"], "debug");
     assert!(edited["data"]["nginx.conf"].as_str().unwrap().contains("\n  upstream api {\n"));
 
-    if kubectl.knows(24, "edit --subresource") {
-        let script =
-            "s|^status:.*|status: {observedGeneration: 2, replicas: 1}|; /^  availableReplicas/d; /^  replicas: 0/d";
-        let status = ["--namespace=shop", "--subresource=status", "deployment.apps/shop-web"];
-        kubectl.edit(&status, script);
-        let edited = get("deployment.apps/shop-web");
-        assert_eq!((&edited["status"]["replicas"], &edited["metadata"]["generation"]), (&json!(1), &json!(2)));
-    }
+    let script =
+        "s|^status:.*|status: {observedGeneration: 2, replicas: 1}|; /^  availableReplicas/d; /^  replicas: 0/d";
+    let status = ["--namespace=shop", "--subresource=status", "deployment.apps/shop-web"];
+    kubectl.edit(&status, script);
+    let edited = get("deployment.apps/shop-web");
+    assert_eq!((&edited["status"]["replicas"], &edited["metadata"]["generation"]), (&json!(1), &json!(2)));
 }
 
 #[test]
@@ -177,7 +175,7 @@ fn dry_runs_change_nothing() {
 }
 
 #[test]
-#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
+#[cfg_attr(not(has_recent_kubectl), ignore = "needs kubectl 1.30 or later")]
 fn deletion_waits_for_finalizers() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
@@ -206,9 +204,6 @@ fn deletion_waits_for_finalizers() {
     // Foreground and orphaning deletion add the collector's finalizers.
     for (policy, finalizer) in [("foreground", "foregroundDeletion"), ("orphan", "orphan")] {
         kubectl.ok(&["create", "configmap", policy, "--namespace=shop"]);
-        if !kubectl.knows(20, "delete --cascade=orphan") {
-            continue;
-        }
         let cascade = format!("--cascade={policy}");
         kubectl.ok(&["delete", "--namespace=shop", "configmap", policy, &cascade, "--wait=false"]);
         let object = kubectl.json(&["get", "--namespace=shop", "configmap", policy]);

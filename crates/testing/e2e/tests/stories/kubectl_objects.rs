@@ -12,7 +12,7 @@ const LABEL: &str = "app.kubernetes.io/part-of=shop";
 macro_rules! lives {
     ($($kind:ident)*) => {
         $(#[test]
-        #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
+        #[cfg_attr(not(has_recent_kubectl), ignore = "needs kubectl 1.30 or later")]
         fn $kind() {
             life(stringify!($kind));
         })*
@@ -138,11 +138,9 @@ fn life(kind: &str) {
     let replace = kubectl.ok_with(&["replace", "--namespace=shop", "-f", "-"], &yaml);
     assert_eq!(replace, format!("{target} replaced\n"));
     assert_eq!(get(), object);
-    if kubectl.knows(manifest.described_since, "describe") {
-        let described = squeezed(&ok(&["describe", target]));
-        for part in manifest.describe {
-            assert!(described.contains(part), "{target}: no {part:?} in\n{described}");
-        }
+    let described = squeezed(&ok(&["describe", target]));
+    for part in manifest.describe {
+        assert!(described.contains(part), "{target}: no {part:?} in\n{described}");
     }
 
     // Labels and annotations are added, changed and removed.

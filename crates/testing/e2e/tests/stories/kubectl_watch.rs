@@ -57,7 +57,7 @@ fn kubectl_watches_changes() {
 }
 
 #[test]
-#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
+#[cfg_attr(not(has_recent_kubectl), ignore = "needs kubectl 1.30 or later")]
 fn kubectl_waits_for_deletion_and_values() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
@@ -67,20 +67,10 @@ fn kubectl_waits_for_deletion_and_values() {
     kubectl.ok(&["delete", "configmap", "doomed", "--namespace=one"]);
     assert!(wait.end().0);
 
-    if kubectl.knows(23, "wait --for=jsonpath") {
-        kubectl.ok(&["create", "configmap", "slow", "--namespace=one", "--from-literal=state=starting"]);
-        let mut wait =
-            kubectl.spawn(&["wait", "--namespace=one", "--for=jsonpath={.data.state}=ready", "configmap/slow"]);
-        kubectl.ok(&[
-            "patch",
-            "configmap/slow",
-            "--namespace=one",
-            "--type=merge",
-            "-p",
-            r#"{"data":{"state":"ready"}}"#,
-        ]);
-        wait.until("configmap/slow condition met");
-    }
+    kubectl.ok(&["create", "configmap", "slow", "--namespace=one", "--from-literal=state=starting"]);
+    let mut wait = kubectl.spawn(&["wait", "--namespace=one", "--for=jsonpath={.data.state}=ready", "configmap/slow"]);
+    kubectl.ok(&["patch", "configmap/slow", "--namespace=one", "--type=merge", "-p", r#"{"data":{"state":"ready"}}"#]);
+    wait.until("configmap/slow condition met");
     kubectl.ok(&["create", "configmap", "never", "--namespace=one"]);
     let late = kubectl.fails(&["wait", "--namespace=one", "--for=delete", "configmap/never", "--timeout=1s"]);
     assert!(late.contains("timed out waiting for the condition"), "{late}");

@@ -36,13 +36,10 @@ fn kubectl_diff_shows_changes() {
 }
 
 #[test]
-#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
+#[cfg_attr(not(has_recent_kubectl), ignore = "needs kubectl 1.30 or later")]
 fn kubectl_reports_unknown_fields() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
-    if !kubectl.knows(27, "validation by the server") {
-        return;
-    }
     kubectl.ok(&["create", "namespace", "shop"]);
     let wrong = deployment()
         .replace("replicas: 3", "replicas: 3\n  replica: 4")
@@ -69,38 +66,36 @@ fn kubectl_reports_unknown_fields() {
 }
 
 #[test]
-#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
+#[cfg_attr(not(has_recent_kubectl), ignore = "needs kubectl 1.30 or later")]
 fn kubectl_patches_objects_and_subresources() {
     let server = Server::ephemeral();
     let kubectl = Kubectl::new(&server);
     shop(&kubectl);
     let target = "deployment.apps/shop-web";
-    if kubectl.knows(24, "patch --subresource") {
-        for (kind, patch) in [
-            ("--type=merge", json!({"status": {"replicas": 1}, "spec": {"replicas": 9}})),
-            ("--type=strategic", json!({"status": {"conditions": [{"type": "Available", "status": "True"}]}})),
-            ("--type=json", json!([{"op": "add", "path": "/status/updatedReplicas", "value": 1}])),
-        ] {
-            let patch = patch.to_string();
-            kubectl.ok(&["patch", "--namespace=shop", target, "--subresource=status", kind, "-p", &patch]);
-        }
-        let object = kubectl.json(&["get", "--namespace=shop", target]);
-        assert_eq!((&object["status"]["replicas"], &object["spec"]["replicas"]), (&json!(1), &json!(3)));
-        assert_eq!(
-            (&object["status"]["updatedReplicas"], &object["status"]["conditions"][0]["type"]),
-            (&json!(1), &json!("Available"))
-        );
-        kubectl.ok(&[
-            "patch",
-            "--namespace=shop",
-            target,
-            "--subresource=scale",
-            "--type=merge",
-            "-p",
-            r#"{"spec":{"replicas":2}}"#,
-        ]);
-        assert_eq!(kubectl.json(&["get", "--namespace=shop", target])["spec"]["replicas"], 2);
+    for (kind, patch) in [
+        ("--type=merge", json!({"status": {"replicas": 1}, "spec": {"replicas": 9}})),
+        ("--type=strategic", json!({"status": {"conditions": [{"type": "Available", "status": "True"}]}})),
+        ("--type=json", json!([{"op": "add", "path": "/status/updatedReplicas", "value": 1}])),
+    ] {
+        let patch = patch.to_string();
+        kubectl.ok(&["patch", "--namespace=shop", target, "--subresource=status", kind, "-p", &patch]);
     }
+    let object = kubectl.json(&["get", "--namespace=shop", target]);
+    assert_eq!((&object["status"]["replicas"], &object["spec"]["replicas"]), (&json!(1), &json!(3)));
+    assert_eq!(
+        (&object["status"]["updatedReplicas"], &object["status"]["conditions"][0]["type"]),
+        (&json!(1), &json!("Available"))
+    );
+    kubectl.ok(&[
+        "patch",
+        "--namespace=shop",
+        target,
+        "--subresource=scale",
+        "--type=merge",
+        "-p",
+        r#"{"spec":{"replicas":2}}"#,
+    ]);
+    assert_eq!(kubectl.json(&["get", "--namespace=shop", target])["spec"]["replicas"], 2);
     // A list merged by key, a removed element, and a requested order that the patch must keep.
     let strategic = |containers: serde_json::Value| {
         let order = json!([{"name": "proxy"}, {"name": "web"}, {"name": "log"}]);

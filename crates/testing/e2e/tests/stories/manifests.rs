@@ -10,8 +10,6 @@ pub(crate) struct Manifest {
     pub(crate) wide: &'static [&'static str],
     /// Lines in the output of `describe`, with runs of spaces as one.
     pub(crate) describe: &'static [&'static str],
-    /// The first minor version whose kubectl describes the stored form.
-    pub(crate) described_since: u32,
 }
 
 impl Manifest {
@@ -39,7 +37,6 @@ pub(crate) const ALL: &[Manifest] = &[
         yaml: include_str!("../../manifests/configmap.yaml"),
         wide: &["NAME DATA AGE", "shop-web 6 "],
         describe: &["LOG_LEVEL:", "limits.json:", "worker_processes auto;", "favicon.ico: 70 bytes"],
-        described_since: 0,
     },
     Manifest {
         resource: "secret",
@@ -47,7 +44,6 @@ pub(crate) const ALL: &[Manifest] = &[
         yaml: include_str!("../../manifests/secret.yaml"),
         wide: &["NAME TYPE DATA AGE", "shop-db Opaque 5 "],
         describe: &["Type: Opaque", "POSTGRES_PASSWORD: 28 bytes", "POSTGRES_DB: 4 bytes"],
-        described_since: 0,
     },
     Manifest {
         resource: "persistentvolumeclaim",
@@ -55,7 +51,6 @@ pub(crate) const ALL: &[Manifest] = &[
         yaml: include_str!("../../manifests/pvc.yaml"),
         wide: &["NAME STATUS VOLUME CAPACITY", "VOLUMEMODE", "shop-media Pending fast <unset> "],
         describe: &["StorageClass: fast", "Status: Pending", "VolumeMode: Filesystem"],
-        described_since: 0,
     },
     Manifest {
         resource: "service",
@@ -63,7 +58,6 @@ pub(crate) const ALL: &[Manifest] = &[
         yaml: include_str!("../../manifests/service.yaml"),
         wide: &["NAME TYPE CLUSTER-IP EXTERNAL-IP PORT(S) AGE SELECTOR", "ClusterIP", "443/TCP,9113/TCP"],
         describe: &["Type: ClusterIP", "Port: https 443/TCP", "TargetPort: https/TCP", "Session Affinity: ClientIP"],
-        described_since: 0,
     },
     Manifest {
         resource: "ingress.networking.k8s.io",
@@ -74,7 +68,6 @@ pub(crate) const ALL: &[Manifest] = &[
             "shop nginx shop.example.com,*.preview.shop.example.com 80, 443 ",
         ],
         describe: &["shop-tls terminates shop.example.com,www.shop.example.com", "/media shop-media:8080"],
-        described_since: 0,
     },
     Manifest {
         resource: "deployment.apps",
@@ -92,7 +85,6 @@ pub(crate) const ALL: &[Manifest] = &[
             "shop-web ConfigMap with prefix 'SHOP_' Optional: false",
         ],
         // Older ones do not support startup probes and prefixes in this form.
-        described_since: 30,
     },
     Manifest {
         resource: "statefulset.apps",
@@ -100,7 +92,6 @@ pub(crate) const ALL: &[Manifest] = &[
         yaml: include_str!("../../manifests/statefulset.yaml"),
         wide: &["NAME READY AGE CONTAINERS IMAGES", "shop-db 0/2 ", "postgres,exporter"],
         describe: &["Replicas: 2 desired | 0 total", "Partition: 1", "StorageClass: fast", "Capacity: 100Gi"],
-        described_since: 0,
     },
     Manifest {
         resource: "daemonset.apps",
@@ -108,7 +99,6 @@ pub(crate) const ALL: &[Manifest] = &[
         yaml: include_str!("../../manifests/daemonset.yaml"),
         wide: &["NAME DESIRED CURRENT READY UP-TO-DATE AVAILABLE NODE SELECTOR", "kubernetes.io/os=linux"],
         describe: &["Node-Selector: kubernetes.io/os=linux", "Host Port: 9100/TCP", "Path: /proc"],
-        described_since: 0,
     },
     Manifest {
         resource: "job.batch",
@@ -121,7 +111,6 @@ pub(crate) const ALL: &[Manifest] = &[
             "batch.kubernetes.io/controller-uid=",
         ],
         describe: &["Parallelism: 2", "Completions: 4", "Active Deadline Seconds: 1800s"],
-        described_since: 0,
     },
     Manifest {
         resource: "cronjob.batch",
@@ -130,7 +119,6 @@ pub(crate) const ALL: &[Manifest] = &[
         wide: &["NAME SCHEDULE TIMEZONE SUSPEND ACTIVE LAST SCHEDULE AGE", "17 3 * * * Europe/Berlin False 0 <none> "],
         describe: &["Schedule: 17 3 * * *", "Concurrency Policy: Forbid", "Starting Deadline Seconds: 600s"],
         // Older ones request batch/v1beta1.
-        described_since: 21,
     },
     Manifest {
         resource: "role.rbac.authorization.k8s.io",
@@ -138,7 +126,6 @@ pub(crate) const ALL: &[Manifest] = &[
         yaml: include_str!("../../manifests/role.yaml"),
         wide: &["NAME CREATED AT"],
         describe: &["deployments.apps/scale [] [shop-web] [get update]", "pods/log [] [] [get list watch]"],
-        described_since: 0,
     },
     Manifest {
         resource: "rolebinding.rbac.authorization.k8s.io",
@@ -146,7 +133,6 @@ pub(crate) const ALL: &[Manifest] = &[
         yaml: include_str!("../../manifests/rolebinding.yaml"),
         wide: &["NAME ROLE AGE USERS GROUPS SERVICEACCOUNTS", "jane@example.com shop-developers default/shop-operator"],
         describe: &["Name: shop-operator", "ServiceAccount shop-operator default", "Group shop-developers"],
-        described_since: 0,
     },
     Manifest {
         resource: "event",
@@ -157,7 +143,6 @@ pub(crate) const ALL: &[Manifest] = &[
             "Normal ScalingReplicaSet deployment/shop-web deployment-controller Scaled up",
         ],
         describe: &["Reason: ScalingReplicaSet", "Count: 3", "Type: Normal"],
-        described_since: 0,
     },
     Manifest {
         resource: "lease.coordination.k8s.io",
@@ -165,7 +150,6 @@ pub(crate) const ALL: &[Manifest] = &[
         yaml: include_str!("../../manifests/lease.yaml"),
         wide: &["NAME HOLDER AGE", "shop-operator shop-operator-7f9c8_0b6f6d1e-2d0a-4d57-8a6f-7d0c5c9d9b31"],
         describe: &["Lease Duration Seconds: 15", "Renew Time: 2026-01-15T08:34:10.654321Z"],
-        described_since: 0,
     },
 ];
 
