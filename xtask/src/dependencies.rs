@@ -27,7 +27,7 @@ pub(crate) fn run() -> Result<(), String> {
     let read =
         |name: &str| std::fs::read_to_string(root.join(name)).map_err(|error| format!("cannot read {name}: {error}"));
     let (lock, rules) = (read("Cargo.lock")?, read("deny.toml")?);
-    let metadata = metadata(&root)?;
+    let metadata = metadata(&root, &[])?;
     let mut findings = sources(&lock);
     let allowed = list(&rules, "allow");
     let banned = list(&rules, "deny");
@@ -35,8 +35,9 @@ pub(crate) fn run() -> Result<(), String> {
         return Err("deny.toml has no list of licences or of bans".to_owned());
     }
     let packages = metadata["packages"].as_array().ok_or("cargo metadata tells no packages")?;
-    findings.extend(licences(packages, &allowed));
-    findings.extend(bans(&lock, &banned));
+    let with_features = self::metadata(&root, &["--all-features"])?;
+    findings.extend(licences(with_features["packages"].as_array().unwrap_or(packages), &allowed));
+    findings.extend(bans(packages, &banned));
     findings.extend(layers::check(&read("ARCHITECTURE.md")?, &metadata));
     findings.extend(cycles::check(&root.join("crates"))?);
     findings.extend(unused::of_members(packages));
@@ -50,10 +51,11 @@ pub(crate) fn run() -> Result<(), String> {
 }
 
 /// Returns Cargo's metadata of the packages for this platform; packages for others need not have been fetched.
-fn metadata(root: &PathBuf) -> Result<Value, String> {
+fn metadata(root: &PathBuf, features: &[&str]) -> Result<Value, String> {
     let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["metadata", "--locked", "--format-version", "1", "--filter-platform", &host])
+        .args(features)
         .current_dir(root)
         .output()
         .map_err(|error| format!("cannot run cargo metadata: {error}"))?;
@@ -103,8 +105,9 @@ fn licences(packages: &[Value], allowed: &[String]) -> Findings {
     judged.collect()
 }
 
-fn bans(lock: &str, banned: &[String]) -> Findings {
-    let is_there = |name: &&String| lock.lines().any(|line| line == format!("name = \"{name}\""));
+/// Checks the packages of a build without features: some of them bring a banned one, such as `fips`.
+fn bans(packages: &[Value], banned: &[String]) -> Findings {
+    let is_there = |name: &&String| packages.iter().any(|package| package["name"] == name.as_str());
     banned.iter().filter(is_there).map(|name| format!("{name} is among the dependencies, and banned")).collect()
 }
 
@@ -131,8 +134,9 @@ mod tests {
         let rules = "[licenses]\nallow = [\n    \"MIT\", # everywhere\n    \"ISC\",\n]\n[bans]\ndeny = [\n    { crate = \"a\" },\n]\n";
         assert_eq!(list(rules, "allow"), ["MIT", "ISC"]);
         assert_eq!(list(rules, "deny"), ["a"]);
-        assert_eq!(bans("name = \"a\"\n", &list(rules, "deny")).len(), 1);
-        assert!(bans("name = \"ab\"\n", &list(rules, "deny")).is_empty());
+        let package = |name: &str| [serde_json::json!({ "name": name })];
+        assert_eq!(bans(&package("a"), &list(rules, "deny")).len(), 1);
+        assert!(bans(&package("ab"), &list(rules, "deny")).is_empty());
     }
 
     #[test]

@@ -57,6 +57,7 @@ pub(crate) fn command() -> clap::Command {
         .arg(folder("sysroot", "DIR", "Where the programs' shared libraries are, for another target than this machine"))
         .arg(build::target_flag())
         .arg(build::zig_flag())
+        .arg(build::crypto_flag())
         .arg(Arg::new("audited").long("audited").action(ArgAction::SetTrue).help(
             "Programs must contain the list of their crates. They are built with cargo auditable and without paths of \
              this machine, as for a release",
@@ -80,9 +81,12 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
     let path = |name: &str| matches.get_one::<PathBuf>(name).cloned();
     let target = Target::named(matches.get_one::<String>("target").map(String::as_str))?;
     let audited = matches.get_flag("audited");
+    let crypto: Option<String> = matches.get_one("crypto").cloned();
+    let features: Vec<String> =
+        crypto.iter().map(|provider| build::crypto_argument(provider, &PROGRAMS.map(str::to_owned))).collect();
     let programs = match path("programs") {
         Some(programs) => programs,
-        None => Build { audited, zig: matches.get_flag("zig"), ..Build::default() }.run(&root, &target)?,
+        None => Build { audited, zig: matches.get_flag("zig"), crypto, ..Build::default() }.run(&root, &target)?,
     };
     let output = path("output").unwrap_or_else(|| root.join("target/dist"));
     let release = Release {
@@ -99,7 +103,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
         effort: Effort::Best,
         target,
     };
-    let components = sbom::components(&root, &PACKAGES, release.target.triple)?;
+    let components = sbom::components(&root, &PACKAGES, &features, release.target.triple)?;
     release.check_crates(&components, audited)?;
     release.pack(&components)?.write(&output)?;
     println!("{}", output.display());

@@ -1,6 +1,6 @@
 //! `cargo xtask build`: builds of the programs, as a release contains them.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -14,6 +14,7 @@ pub(crate) fn command() -> clap::Command {
         .about("Builds the programs as a release contains them, with the list of their crates")
         .arg(target_flag())
         .arg(zig_flag())
+        .arg(crypto_flag())
         .arg(
             Arg::new("program")
                 .long("program")
@@ -42,6 +43,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
     let build = Build {
         audited: true,
         zig: matches.get_flag("zig"),
+        crypto: matches.get_one("crypto").cloned(),
         programs: if programs.is_empty() { PROGRAMS.map(str::to_owned).into() } else { programs },
         profile: matches.get_one::<String>("profile").cloned().unwrap_or_default(),
     };
@@ -66,7 +68,24 @@ pub(super) fn zig_flag() -> Arg {
         .help("Compile and link with zig, by cargo zigbuild: for platforms that have no C compiler on this machine")
 }
 
+/// Returns the flag of the cryptography provider.
+pub(super) fn crypto_flag() -> Arg {
+    Arg::new("crypto").long("crypto").value_parser(["aws-lc", "fips"]).help(
+        "Cryptography by AWS-LC or by its FIPS module. If not set, by ring. docs/cryptography.md has what they need",
+    )
+}
+
+/// Returns cargo's argument that selects a cryptography provider in some of the programs.
+pub(super) fn crypto_argument(provider: &str, programs: &[String]) -> String {
+    // The stand-in for etcd uses none.
+    let programs = programs.iter().filter(|program| *program != super::STAND_IN);
+    let features: Vec<String> = programs.map(|program| format!("{program}/{provider}")).collect();
+    format!("--features={}", features.join(","))
+}
+
 const RELEASE: &str = "release";
+/// The variable with flags of rustc, separated by the byte 0x1f.
+const ENCODED_FLAGS: &str = "CARGO_ENCODED_RUSTFLAGS";
 
 /// The options of a build.
 #[derive(Clone, Debug)]
@@ -75,6 +94,8 @@ pub(crate) struct Build {
     pub(super) audited: bool,
     /// With zig as the C compiler and linker, for other platforms than this machine's.
     pub(super) zig: bool,
+    /// The feature that selects a cryptography provider.
+    pub(super) crypto: Option<String>,
     pub(super) programs: Vec<String>,
     pub(super) profile: String,
 }
@@ -82,7 +103,7 @@ pub(crate) struct Build {
 impl Default for Build {
     fn default() -> Self {
         let programs = PROGRAMS.map(str::to_owned).into();
-        Self { audited: false, zig: false, programs, profile: RELEASE.to_owned() }
+        Self { audited: false, zig: false, crypto: None, programs, profile: RELEASE.to_owned() }
     }
 }
 
@@ -99,11 +120,15 @@ impl Build {
         let mut command = cargo(root);
         if self.audited {
             command.arg("auditable");
-            hide_paths(&mut command, &[(root, "/binnacle"), (built, "/target"), (&cargo_home(), "/cargo")]);
+            let folders = [(root, "/binnacle"), (built, "/target"), (&*cargo_home(), "/cargo")];
+            hide_paths(&mut command, &folders, |name| std::env::var_os(name));
         }
         command.args([if self.zig { "zigbuild" } else { "build" }, "--locked", "--profile", &self.profile]);
         for program in &self.programs {
             command.args(["--bin", program]);
+        }
+        if let Some(provider) = &self.crypto {
+            command.arg(crypto_argument(provider, &self.programs));
         }
         if self.names_target(target) {
             command.args(["--target", target.triple]);
@@ -121,23 +146,27 @@ impl Build {
     }
 }
 
-/// Replaces folders in the texts of panics and assertions, so that builds in different folders give equal programs.
-fn hide_paths(command: &mut Command, folders: &[(&Path, &str)]) {
-    let (mut rust, mut c) = (OsString::new(), OsString::new());
+/// Replaces folders in the texts of panics and assertions, so that builds in different folders give equal programs. Flags
+/// that the caller has set in the environment are kept.
+fn hide_paths(command: &mut Command, folders: &[(&Path, &str)], env: impl Fn(&str) -> Option<OsString>) {
+    let (mut rust, mut c) = (Vec::new(), Vec::new());
     for (folder, name) in folders {
         let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
-        if !rust.is_empty() {
-            // The separator of CARGO_ENCODED_RUSTFLAGS.
-            rust.push("\x1f");
-            c.push(" ");
-        }
         for (flags, option) in [(&mut rust, "--remap-path-prefix="), (&mut c, "-ffile-prefix-map=")] {
-            flags.push(option);
-            flags.push(&folder);
-            flags.push(format!("={name}"));
+            let mut flag = OsString::from(option);
+            flag.push(&folder);
+            flag.push(format!("={name}"));
+            flags.push(flag);
         }
     }
-    command.env("CARGO_ENCODED_RUSTFLAGS", rust).env("CFLAGS", c);
+    // As in cargo, the encoded flags replace the others.
+    match (env(ENCODED_FLAGS), env("RUSTFLAGS").map(OsString::into_string)) {
+        (Some(flags), _) => rust.push(flags),
+        (None, Some(Ok(flags))) => rust.extend(flags.split_whitespace().map(OsString::from)),
+        (None, _) => {}
+    }
+    c.extend(env("CFLAGS"));
+    command.env(ENCODED_FLAGS, rust.join(OsStr::new("\x1f"))).env("CFLAGS", c.join(OsStr::new(" ")));
 }
 
 fn cargo_home() -> PathBuf {
@@ -168,15 +197,45 @@ mod tests {
     }
 
     #[test]
+    fn selects_the_provider_where_a_program_has_one() {
+        let build = Build { crypto: Some("fips".to_owned()), ..Build::default() };
+        let arguments = arguments(&build, Target::named(None).unwrap().triple);
+        assert!(arguments.contains(&"--features=kube-apiserver/fips,binnacle/fips".to_owned()), "{arguments:?}");
+    }
+
+    fn value(command: &Command, name: &str) -> String {
+        let (_, value) = command.get_envs().find(|(key, _)| *key == name).unwrap();
+        value.unwrap().to_owned().into_string().unwrap()
+    }
+
+    #[test]
+    fn hidden_folders_keep_the_flags_of_the_caller() {
+        let flags = |env: &[(&str, &str)]| {
+            let mut command = Command::new("cargo");
+            let find = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value));
+            hide_paths(&mut command, &[(Path::new("/source"), "/binnacle")], find);
+            (value(&command, ENCODED_FLAGS), value(&command, "CFLAGS"))
+        };
+        let (rust, c) = ("--remap-path-prefix=/source=/binnacle", "-ffile-prefix-map=/source=/binnacle");
+        for (env, more_rust, more_c) in [
+            (&[][..], "", ""),
+            (&[("RUSTFLAGS", "-C a -Cb"), ("CFLAGS", "-O1")], "\x1f-C\x1fa\x1f-Cb", " -O1"),
+            (&[("RUSTFLAGS", "-Ca"), (ENCODED_FLAGS, "-Cb\x1f-Cc")], "\x1f-Cb\x1f-Cc", ""),
+        ] {
+            assert_eq!(flags(env), (format!("{rust}{more_rust}"), format!("{c}{more_c}")), "{env:?}");
+        }
+    }
+
+    #[test]
     fn release_builds_hide_the_folders_of_the_machine() {
         let target = Target::named(None).unwrap();
         let build = Build { audited: true, ..Build::default() };
         let command = build.command(Path::new("/source"), Path::new("/built"), &target);
         assert_eq!(command.get_args().next().unwrap(), "auditable");
-        let value = |name: &str| command.get_envs().find(|(key, _)| *key == name).unwrap().1.unwrap().to_owned();
-        let flags = value("CARGO_ENCODED_RUSTFLAGS").into_string().unwrap();
+        let value = |name: &str| value(&command, name);
+        let flags = value(ENCODED_FLAGS);
         assert!(flags.starts_with("--remap-path-prefix=/source=/binnacle\x1f--remap-path-prefix=/built=/target\x1f"));
-        let flags = value("CFLAGS").into_string().unwrap();
+        let flags = value("CFLAGS");
         assert!(flags.starts_with("-ffile-prefix-map=/source=/binnacle -ffile-prefix-map=/built=/target "));
     }
 }

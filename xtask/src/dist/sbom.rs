@@ -69,9 +69,15 @@ impl Component {
 }
 
 /// Returns the crates in the programs of these packages: dependencies, but not those of tests and builds.
-pub(super) fn components(root: &Path, packages: &[&str], triple: &str) -> Result<Vec<Component>, String> {
+pub(super) fn components(
+    root: &Path,
+    packages: &[&str],
+    features: &[String],
+    triple: &str,
+) -> Result<Vec<Component>, String> {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["metadata", "--locked", "--format-version", "1", "--filter-platform", triple])
+        .args(features)
         .current_dir(root)
         .output()
         .map_err(|error| format!("cannot run cargo metadata: {error}"))?;

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
+use binnacle_crypto::sha256;
 use binnacle_meta::{Text, Time};
 use binnacle_request::{BoxFuture, User};
-use sha2::{Digest, Sha256};
 
 use crate::authenticator::with_authenticated_group;
 use crate::service_account::seconds_now;
@@ -87,7 +87,7 @@ fn validate(stored: &BootstrapSecret, id: &str, secret: &str) -> Result<Vec<Text
         return Err(format!("has invalid type, expected {TYPE}."));
     }
     // Compare digests, so that the time does not reveal how much of the secret matches.
-    if Sha256::digest(stored.secret.as_bytes()) != Sha256::digest(secret) {
+    if sha256(&stored.secret) != sha256(secret) {
         return Err("has invalid value for key token-secret.".to_owned());
     }
     if stored.id != id {

@@ -19,7 +19,6 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::{DistinguishedName, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, UnixTime};
-use sha2::{Digest, Sha256};
 use x509_parser::der_parser::{Oid, oid};
 use x509_parser::oid_registry::{OID_X509_COMMON_NAME, OID_X509_ORGANIZATION_NAME};
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -167,7 +166,7 @@ impl AuthoritySet {
         if authorities.is_empty() {
             return Err(AuthoritiesError::Empty { path: path.to_owned() });
         }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(binnacle_crypto::tls::provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider)
             .build()
             .map_err(|error| invalid(error.to_string()))?;
@@ -186,7 +185,7 @@ impl AuthoritySet {
         let since_epoch = now.duration_since(UNIX_EPOCH).map_err(|error| AuthnError(error.to_string()))?;
         let verified = match v1_public_key(leaf) {
             Some(_) => {
-                let algorithms = rustls::crypto::ring::default_provider().signature_verification_algorithms;
+                let algorithms = binnacle_crypto::tls::provider().signature_verification_algorithms;
                 verify_v1_certificate(leaf, &self.authorities, now, &algorithms)
             }
             None => {
@@ -260,7 +259,7 @@ fn user(
         [uid] => uid.clone(),
         many => return Err(AuthnError(format!("expected 1 UID, but found multiple: [{}]", many.join(" ")))),
     };
-    let fingerprint: String = Sha256::digest(der).iter().map(|byte| format!("{byte:02x}")).collect();
+    let fingerprint: String = binnacle_crypto::sha256(der).iter().map(|byte| format!("{byte:02x}")).collect();
     let extra = BTreeMap::from([(Text::new_static(CREDENTIAL_ID), vec![format!("X509SHA256={fingerprint}").into()])]);
     Ok(Some(User { name, uid, groups, extra }))
 }

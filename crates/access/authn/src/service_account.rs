@@ -16,7 +16,6 @@ use binnacle_request::{BoxFuture, User};
 use binnacle_validation::names::{dns1123_label, dns1123_subdomain};
 use binnacle_work::pace;
 use parking_lot::Mutex;
-use sha2::{Digest, Sha256};
 
 pub use keys::{FixedKeys, TokenKeys};
 pub use metrics::ServiceAccountMetrics;
@@ -101,7 +100,7 @@ impl ServiceAccountTokens {
     /// Verifies the signature of a token and returns its claims; `None` if the token is of another issuer.
     async fn verify_signature(&self, token: &str) -> Result<Option<Arc<VerifiedToken>>, AuthnError> {
         pace((token.len() / BYTES_PER_STEP) as u64);
-        let digest: [u8; 32] = Sha256::digest(token).into();
+        let digest = binnacle_crypto::sha256(token);
         if let Some((generation, known)) = self.verified.lock().get(&digest)
             && *generation == self.options.keys.generation()
         {

@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use binnacle_crypto::hmac;
+use binnacle_crypto::rand::SystemRandom;
 use binnacle_meta::Text;
 use binnacle_metrics::{HistogramVec, Registry, Series, families};
 use binnacle_request::BoxFuture;
 use binnacle_work::pace;
 use parking_lot::Mutex;
 use prometheus::{DEFAULT_BUCKETS, IntCounterVec, IntGauge, IntGaugeVec};
-use ring::hmac;
 use tokio::sync::OnceCell;
 
 use crate::recent::RecentCache;
@@ -57,7 +58,7 @@ struct CacheEntry {
 impl<T: TokenAuthenticator> TokenCache<T> {
     /// Creates a cache. Fails if the system has no random bytes.
     pub fn new(inner: T, times: CacheTtls, metrics: TokenCacheMetrics) -> Result<Self, AuthnError> {
-        let key = hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new());
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new());
         let key = key.map_err(|_| AuthnError::new("no random bytes for the memory of tokens"))?;
         let shards = (0..SHARDS).map(|_| Mutex::new(RecentCache::new(MIN_ENTRIES / SHARDS))).collect();
         Ok(Self { inner, times, metrics, key, shards, fetching: Mutex::default() })

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use binnacle_meta::{Text, read_error};
 use binnacle_request::{BoxFuture, User};
-use sha2::{Digest, Sha256};
 
 use crate::authenticator::with_authenticated_group;
 use crate::csv::{CsvError, records};
@@ -96,7 +95,7 @@ impl TokenAuthenticator for TokenFile {
 }
 
 fn digest(token: &[u8]) -> [u8; 32] {
-    Sha256::digest(token).into()
+    binnacle_crypto::sha256(token)
 }
 
 #[cfg(test)]

@@ -77,6 +77,15 @@ impl Curve {
         }
     }
 
+    /// Returns the curve of the cryptography provider.
+    pub(crate) fn to_provider(self) -> binnacle_crypto::ecdsa::Curve {
+        match self {
+            Self::P256 => binnacle_crypto::ecdsa::Curve::P256,
+            Self::P384 => binnacle_crypto::ecdsa::Curve::P384,
+            Self::P521 => binnacle_crypto::ecdsa::Curve::P521,
+        }
+    }
+
     /// Returns the `crv` of JWKs.
     pub(crate) fn name(self) -> &'static str {
         match self {

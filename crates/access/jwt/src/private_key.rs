@@ -2,10 +2,11 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use p521::ecdsa::signature::RandomizedSigner;
+use binnacle_crypto::ecdsa::EcdsaKey;
+use binnacle_crypto::rand::SystemRandom;
+use binnacle_crypto::rsa_modulus_len;
+use binnacle_crypto::signature::{self, KeyPair, RsaKeyPair};
 use pkcs8::PrivateKeyInfo;
-use ring::rand::SystemRandom;
-use ring::signature::{self, EcdsaKeyPair, KeyPair, RsaKeyPair};
 use sec1::{EcParameters, EcPrivateKey};
 use serde_json::{Value, json};
 
@@ -16,14 +17,11 @@ use crate::{Algorithm, Curve, KeyError, PublicKey};
 pub struct PrivateKey {
     pair: Pair,
     public: PublicKey,
-    random: SystemRandom,
 }
 
 enum Pair {
     Rsa(Box<RsaKeyPair>),
-    /// P-256 or P-384.
-    Ec(Box<EcdsaKeyPair>),
-    P521(Box<p521::ecdsa::SigningKey>),
+    Ec(Box<EcdsaKey>),
 }
 
 impl PrivateKey {
@@ -31,7 +29,7 @@ impl PrivateKey {
     pub(crate) fn from_pkcs1(pkcs1: &[u8]) -> Result<Self, KeyError> {
         let pair = RsaKeyPair::from_der(pkcs1).map_err(|error| KeyError(error.to_string()))?;
         let public = PublicKey::from_pkcs1(pair.public_key().as_ref())?;
-        Ok(Self { pair: Pair::Rsa(Box::new(pair)), public, random: SystemRandom::new() })
+        Ok(Self { pair: Pair::Rsa(Box::new(pair)), public })
     }
 
     /// Parses an ECPrivateKey; `curve` is used if the key does not have its own.
@@ -46,21 +44,12 @@ impl PrivateKey {
         let scalar = trim_zeros(scalar);
         let missing = curve.size().checked_sub(scalar.len()).ok_or_else(rejected)?;
         let scalar = [&vec![0; missing], scalar].concat();
-        let random = SystemRandom::new();
-        if curve == Curve::P521 {
-            let pair = p521::ecdsa::SigningKey::from_slice(&scalar).map_err(|_| rejected())?;
-            let verifying = p521::ecdsa::VerifyingKey::from(&pair);
-            let public = PublicKey::ec(curve, verifying.to_encoded_point(false).as_bytes())?;
-            return Ok(Self { pair: Pair::P521(Box::new(pair)), public, random });
+        if point.is_none() && curve != Curve::P521 {
+            return Err(KeyError::new("an elliptic curve key without its public half"));
         }
-        let algorithm = match curve {
-            Curve::P256 => &signature::ECDSA_P256_SHA256_FIXED_SIGNING,
-            _ => &signature::ECDSA_P384_SHA384_FIXED_SIGNING,
-        };
-        let point = point.ok_or_else(|| KeyError::new("an elliptic curve key without its public half"))?;
-        let pair = EcdsaKeyPair::from_private_key_and_public_key(algorithm, &scalar, point, &random)
-            .map_err(|_| rejected())?;
-        Ok(Self { pair: Pair::Ec(Box::new(pair)), public: PublicKey::ec(curve, point)?, random })
+        let pair = EcdsaKey::new(curve.to_provider(), &scalar, point).map_err(|_| rejected())?;
+        let public = PublicKey::ec(curve, pair.point())?;
+        Ok(Self { pair: Pair::Ec(Box::new(pair)), public })
     }
 
     pub(crate) fn from_pkcs8(pkcs8: &[u8]) -> Result<Self, KeyError> {
@@ -104,17 +93,11 @@ impl PrivateKey {
                     Algorithm::Ps512 => &signature::RSA_PSS_SHA512,
                     _ => &signature::RSA_PKCS1_SHA256,
                 };
-                let mut out = vec![0; pair.public().modulus_len()];
-                pair.sign(encoding, &self.random, message, &mut out).map_err(failed)?;
+                let mut out = vec![0; rsa_modulus_len(pair)];
+                pair.sign(encoding, &SystemRandom::new(), message, &mut out).map_err(failed)?;
                 Ok(out)
             }
-            Pair::Ec(pair) => Ok(pair.sign(&self.random, message).map_err(failed)?.as_ref().to_vec()),
-            Pair::P521(pair) => {
-                let signature: p521::ecdsa::Signature = pair
-                    .try_sign_with_rng(&mut p521::elliptic_curve::rand_core::OsRng, message)
-                    .map_err(|_| failed(ring::error::Unspecified))?;
-                Ok(signature.to_bytes().to_vec())
-            }
+            Pair::Ec(pair) => pair.sign(message).map_err(failed),
         }
     }
 

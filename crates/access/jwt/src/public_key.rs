@@ -2,15 +2,14 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use p521::ecdsa::signature::Verifier;
+use binnacle_crypto::signature;
+use binnacle_crypto::{ecdsa, sha256};
 use pkcs1::{RsaPublicKey, UintRef};
 use pkcs8::ObjectIdentifier;
 use pkcs8::der::Encode;
 use pkcs8::der::asn1::{AnyRef, BitStringRef};
 use pkcs8::spki::{AlgorithmIdentifierRef, SubjectPublicKeyInfoRef};
-use ring::signature::{self, UnparsedPublicKey};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use crate::{Algorithm, Curve, KeyError};
 
@@ -48,7 +47,7 @@ impl PublicKey {
     fn with_own_id(material: Material) -> Result<Self, KeyError> {
         // The ID is a digest, so that it can be published without the key.
         let spki = material.to_spki().map_err(KeyError::malformed)?;
-        Ok(Self { id: BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(spki)), material })
+        Ok(Self { id: BASE64_URL_SAFE_NO_PAD.encode(sha256(spki)), material })
     }
 
     /// Parses a SubjectPublicKeyInfo.
@@ -123,17 +122,7 @@ impl PublicKey {
                 key.verify(parameters, message, signature).is_ok()
             }
             Material::Ec { curve, .. } if curve.algorithm() != algorithm => false,
-            Material::Ec { curve: Curve::P256, point } => {
-                UnparsedPublicKey::new(&signature::ECDSA_P256_SHA256_FIXED, point).verify(message, signature).is_ok()
-            }
-            Material::Ec { curve: Curve::P384, point } => {
-                UnparsedPublicKey::new(&signature::ECDSA_P384_SHA384_FIXED, point).verify(message, signature).is_ok()
-            }
-            Material::Ec { curve: Curve::P521, point } => {
-                let key = p521::ecdsa::VerifyingKey::from_sec1_bytes(point);
-                let signature = p521::ecdsa::Signature::from_slice(signature);
-                matches!((key, signature), (Ok(key), Ok(signature)) if key.verify(message, &signature).is_ok())
-            }
+            Material::Ec { curve, point } => ecdsa::verify(curve.to_provider(), point, message, signature),
         }
     }
 

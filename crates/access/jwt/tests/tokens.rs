@@ -78,7 +78,7 @@ fn key_ids_equal_those_of_kube_apiserver() {
         assert_eq!(key.id().len(), 43);
         let body: String = String::from_utf8_lossy(pem).lines().filter(|line| !line.starts_with('-')).collect();
         let der = base64::prelude::BASE64_STANDARD.decode(body).unwrap();
-        let digest = <sha2::Sha256 as sha2::Digest>::digest(&der);
+        let digest = binnacle_crypto::sha256(&der);
         assert_eq!(key.id(), BASE64_URL_SAFE_NO_PAD.encode(digest));
         assert_eq!(PublicKey::from_spki(&der).unwrap(), key);
     }
@@ -103,8 +103,8 @@ fn rejects_forged_tokens() {
     let none = text(&json!({"alg": "none"}));
     let shared = text(&json!({"alg": "HS256"}));
     // An HMAC with the public key as the shared secret, which a naive verifier would accept.
-    let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, KEYS[0].2);
-    let mac = ring::hmac::sign(&secret, format!("{shared}.{other}").as_bytes());
+    let secret = binnacle_crypto::hmac::Key::new(binnacle_crypto::hmac::HMAC_SHA256, KEYS[0].2);
+    let mac = binnacle_crypto::hmac::sign(&secret, format!("{shared}.{other}").as_bytes());
     let mac = BASE64_URL_SAFE_NO_PAD.encode(mac.as_ref());
     let critical = text(&json!({"alg": "RS256", "crit": ["b64"], "b64": false}));
     let elliptic = text(&json!({"alg": "ES256"}));

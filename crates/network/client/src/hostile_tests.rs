@@ -59,7 +59,7 @@ async fn server(begin: &'static [u8], pattern: Vec<u8>, protocol: Option<&'stati
 pub(crate) fn acceptor(protocol: &[u8]) -> tokio_rustls::TlsAcceptor {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let key = rustls_pki_types::PrivateKeyDer::try_from(own.signing_key.serialize_der()).expect("a key");
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(binnacle_crypto::tls::provider());
     let config = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.expect("versions").with_no_client_auth();
     let mut config = config.with_single_cert(vec![own.cert.der().clone()], key).expect("a configuration");

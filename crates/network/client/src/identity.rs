@@ -102,7 +102,7 @@ fn read(certificate: &Path, key: &Path) -> Result<CertifiedKey, IdentityError> {
     }
     let key = PrivateKeyDer::from_pem_slice(&read(key)?)
         .map_err(|_| unusable("failed to find any PEM data in key input".to_owned()))?;
-    let provider = rustls::crypto::ring::default_provider();
+    let provider = binnacle_crypto::tls::provider();
     let key = provider.key_provider.load_private_key(key).map_err(|error| unusable(error.to_string()))?;
     let certified = CertifiedKey::new(chain, key);
     match (v1_public_key(&certified.cert[0]), certified.key.public_key()) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustls::client::ResolvesClientCert;
 use rustls::client::danger::ServerCertVerifier;
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::CryptoProvider;
 use rustls::{ClientConfig, Error, RootCertStore};
 use rustls_pki_types::CertificateDer;
 
@@ -34,7 +34,7 @@ pub fn client_config(
     verification: Verification,
     identity: Option<Arc<dyn ResolvesClientCert>>,
 ) -> Result<Arc<ClientConfig>, Error> {
-    let provider = Arc::new(ring::default_provider());
+    let provider = Arc::new(binnacle_crypto::tls::provider());
     let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
     let verifier = match verification {
         Verification::Authorities(roots) => Verifier::signed(roots, provider)?,

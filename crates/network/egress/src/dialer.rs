@@ -190,7 +190,7 @@ fn tls(files: &TlsFiles) -> Result<Arc<ClientConfig>, String> {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
     }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(binnacle_crypto::tls::provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| unread(&error))?

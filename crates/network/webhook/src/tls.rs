@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use binnacle_client::{ClientIdentity, any_server, bundle_verifier, known_server};
-use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -16,7 +15,7 @@ use crate::target::{Identity, Target, TargetError};
 /// If a certificate or a key cannot be read.
 pub fn config(target: &Target) -> Result<ClientConfig, TargetError> {
     let failed = |error: String| TargetError(format!("tls: {error}"));
-    let provider = Arc::new(ring::default_provider());
+    let provider = Arc::new(binnacle_crypto::tls::provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|error| failed(error.to_string()))?;

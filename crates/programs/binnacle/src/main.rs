@@ -19,6 +19,10 @@ fn main() -> ExitCode {
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
     // Fails only on a second call in the same process, and there is none.
     let _ = tracing_subscriber::registry().with(levels).with(layer).try_init();
+    if let Err(error) = binnacle_crypto::check() {
+        eprintln!("binnacle: {error}");
+        return ExitCode::FAILURE;
+    }
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = match runtime.max_blocking_threads(BLOCKING_THREADS).enable_all().build() {
         Ok(runtime) => runtime,

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use ring::hmac;
-use ring::rand::SystemRandom;
+use binnacle_crypto::hmac;
+use binnacle_crypto::rand::SystemRandom;
 
 /// The prefix of the subprotocol that carries a ticket. A ticket in the URL would be logged.
 pub(crate) const PREFIX: &str = "ticket.";

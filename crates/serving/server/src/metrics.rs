@@ -67,6 +67,8 @@ impl Metrics {
         metrics.families.field_validation.with_label_values(&[""]);
         let component = ComponentFamilies::register(&registry)?;
         component.build_info.with_label_values(&build_labels(build)).set(1.0);
+        let fips = binnacle_crypto::fips_module().unwrap_or_default();
+        component.crypto.with_label_values(&[binnacle_crypto::PROVIDER, &fips]).set(1.0);
         for (name, spec, on) in gates.all() {
             component.features.with_label_values(&[name, spec.stage.label()]).set(f64::from(u8::from(on)));
         }

@@ -257,7 +257,7 @@ mod tests {
         let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
         let mut roots = RootCertStore::empty();
         roots.add(certificate.clone()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(binnacle_crypto::tls::provider());
         let client = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
         let client = client.unwrap().with_root_certificates(roots).with_no_client_auth();
         let server = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();

@@ -95,7 +95,7 @@ impl Tls {
     ) -> Result<Self, TlsError> {
         let certificates = Certificates::load(settings.provider(Preference::Aes), default, named)?;
         // Clients hold the session tickets, so the server stores nothing for closed connections.
-        let ticketer = rustls::crypto::ring::Ticketer::new().map_err(|error| TlsError::Unusable(error.to_string()))?;
+        let ticketer = binnacle_crypto::tls::ticketer().map_err(|error| TlsError::Unusable(error.to_string()))?;
         let configs = ArcSwap::from_pointee(ServerConfigs::new(settings, &ticketer, &certificates, names(&clients))?);
         Ok(Self { settings: settings.clone(), ticketer, certificates, clients, configs })
     }

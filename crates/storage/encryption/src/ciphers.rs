@@ -1,17 +1,12 @@
 //! Ciphers with keys from the configuration file. Each one puts its nonce in front of the ciphertext.
 
-use aes::{Aes128, Aes192, Aes256};
-use aes_gcm::aead::consts::U12;
-use aes_gcm::aead::{Aead, KeyInit, Payload};
-use aes_gcm::{AesGcm, Nonce};
-use cbc::cipher::block_padding::{NoPadding, Pkcs7};
-use cbc::cipher::{BlockDecryptMut, BlockEncryptMut, KeyIvInit};
+use binnacle_crypto::aes::{self, AesError, BLOCK, GCM_NONCE};
+use binnacle_crypto::error::Unspecified;
 use crypto_secretbox::XSalsa20Poly1305;
+use crypto_secretbox::aead::{Aead, KeyInit};
 
 use crate::transform::TransformError;
 
-const GCM_NONCE: usize = 12;
-const BLOCK: usize = 16;
 const SECRETBOX_NONCE: usize = 24;
 const SECRETBOX_TAG: usize = 16;
 
@@ -24,52 +19,41 @@ pub(crate) enum Cipher {
 
 /// AES-GCM with a key of 16, 24 or 32 bytes. The storage key is authenticated, so a value cannot be moved to another
 /// key.
-pub(crate) enum Gcm {
-    Aes128(AesGcm<Aes128, U12>),
-    Aes192(AesGcm<Aes192, U12>),
-    Aes256(AesGcm<Aes256, U12>),
-}
+pub(crate) struct Gcm(aes::Gcm);
 
 /// Returns `N` cryptographically random bytes.
-pub(crate) fn random<const N: usize>() -> [u8; N] {
-    rand::random()
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], TransformError> {
+    binnacle_crypto::random().map_err(|Unspecified| TransformError::new("the system provides no random bytes"))
 }
 
 fn too_short() -> TransformError {
     TransformError::new("the stored data was shorter than the required size")
 }
 
+fn wrong_key_size(key: &[u8]) -> TransformError {
+    TransformError::new(format!("crypto/aes: invalid key size {}", key.len()))
+}
+
 impl Gcm {
     pub(crate) fn new(key: &[u8]) -> Result<Self, TransformError> {
-        let wrong = |_| TransformError::new(format!("crypto/aes: invalid key size {}", key.len()));
-        Ok(match key.len() {
-            16 => Self::Aes128(AesGcm::new_from_slice(key).map_err(wrong)?),
-            24 => Self::Aes192(AesGcm::new_from_slice(key).map_err(wrong)?),
-            _ => Self::Aes256(AesGcm::new_from_slice(key).map_err(wrong)?),
-        })
+        aes::Gcm::new(key).map(Self).map_err(|_| wrong_key_size(key))
     }
 
     pub(crate) fn open(&self, data: &[u8], authenticated: &[u8]) -> Result<Vec<u8>, TransformError> {
-        let (nonce, data) = data.split_at_checked(GCM_NONCE).ok_or_else(too_short)?;
-        let (nonce, payload) = (Nonce::from_slice(nonce), Payload { msg: data, aad: authenticated });
-        match self {
-            Self::Aes128(gcm) => gcm.decrypt(nonce, payload),
-            Self::Aes192(gcm) => gcm.decrypt(nonce, payload),
-            Self::Aes256(gcm) => gcm.decrypt(nonce, payload),
+        if data.len() < GCM_NONCE {
+            return Err(too_short());
         }
-        .map_err(|_| TransformError::new("cipher: message authentication failed"))
+        let opened = self.0.open(data, authenticated);
+        opened.map_err(|_| TransformError::new("cipher: message authentication failed"))
     }
 
     pub(crate) fn seal(&self, data: &[u8], authenticated: &[u8]) -> Result<Vec<u8>, TransformError> {
-        let bytes = random::<GCM_NONCE>();
-        let (nonce, payload) = (Nonce::from_slice(&bytes), Payload { msg: data, aad: authenticated });
-        let sealed = match self {
-            Self::Aes128(gcm) => gcm.encrypt(nonce, payload),
-            Self::Aes192(gcm) => gcm.encrypt(nonce, payload),
-            Self::Aes256(gcm) => gcm.encrypt(nonce, payload),
-        }
-        .map_err(|_| TransformError::new("cipher: message too large for GCM"))?;
-        Ok([&bytes, &*sealed].concat())
+        self.0.seal(data, authenticated).map_err(|error| {
+            TransformError::new(match error {
+                AesError::NotApproved => "AES-GCM with a key of 24 bytes cannot encrypt in FIPS mode",
+                _ => "cipher: message too large for GCM",
+            })
+        })
     }
 }
 
@@ -106,7 +90,7 @@ impl Cipher {
             Self::Gcm(gcm) => gcm.seal(data, authenticated),
             Self::Cbc(key) => seal_cbc(key, data),
             Self::Secretbox(cipher) => {
-                let nonce = random::<SECRETBOX_NONCE>();
+                let nonce = random::<SECRETBOX_NONCE>()?;
                 let sealed = cipher.encrypt((&nonce).into(), data);
                 let sealed = sealed.map_err(|_| TransformError::new("secretbox: message too large"))?;
                 Ok([&nonce, &*sealed].concat())
@@ -118,19 +102,11 @@ impl Cipher {
 /// Decrypts AES-CBC, which is not authenticated. It is supported because clusters have values that were written with
 /// it.
 fn open_cbc(key: &[u8], data: &[u8]) -> Result<Vec<u8>, TransformError> {
-    let (iv, data) = data.split_at_checked(BLOCK).ok_or_else(too_short)?;
-    if !data.len().is_multiple_of(BLOCK) {
+    let blocks = data.len().checked_sub(BLOCK).ok_or_else(too_short)?;
+    if !blocks.is_multiple_of(BLOCK) {
         return Err(TransformError::new("the stored data is not a multiple of the block size"));
     }
-    let opened = match key.len() {
-        16 => cbc::Decryptor::<Aes128>::new_from_slices(key, iv).map(|c| c.decrypt_padded_vec_mut::<NoPadding>(data)),
-        24 => cbc::Decryptor::<Aes192>::new_from_slices(key, iv).map(|c| c.decrypt_padded_vec_mut::<NoPadding>(data)),
-        _ => cbc::Decryptor::<Aes256>::new_from_slices(key, iv).map(|c| c.decrypt_padded_vec_mut::<NoPadding>(data)),
-    };
-    let mut opened = match opened {
-        Ok(Ok(opened)) => opened,
-        _ => return Err(TransformError::new(format!("crypto/aes: invalid key size {}", key.len()))),
-    };
+    let mut opened = aes::cbc_decrypt(key, data).map_err(|_| wrong_key_size(key))?;
     let padding = usize::from(opened.last().copied().unwrap_or_default());
     if padding == 0 || padding > opened.len() {
         return Err(TransformError::new("invalid PKCS7 data (empty or not padded)"));
@@ -144,14 +120,14 @@ fn open_cbc(key: &[u8], data: &[u8]) -> Result<Vec<u8>, TransformError> {
 }
 
 fn seal_cbc(key: &[u8], data: &[u8]) -> Result<Vec<u8>, TransformError> {
-    let iv = random::<BLOCK>();
-    let sealed = match key.len() {
-        16 => cbc::Encryptor::<Aes128>::new_from_slices(key, &iv).map(|c| c.encrypt_padded_vec_mut::<Pkcs7>(data)),
-        24 => cbc::Encryptor::<Aes192>::new_from_slices(key, &iv).map(|c| c.encrypt_padded_vec_mut::<Pkcs7>(data)),
-        _ => cbc::Encryptor::<Aes256>::new_from_slices(key, &iv).map(|c| c.encrypt_padded_vec_mut::<Pkcs7>(data)),
-    };
-    let sealed = sealed.map_err(|_| TransformError::new(format!("crypto/aes: invalid key size {}", key.len())))?;
-    Ok([&iv, &*sealed].concat())
+    // PKCS #7: the value of each added byte is their number.
+    let padding = BLOCK - data.len() % BLOCK;
+    let mut padded = data.to_vec();
+    padded.resize(data.len() + padding, padding as u8);
+    aes::cbc_encrypt(key, &padded).map_err(|error| match error {
+        AesError::KeySize => wrong_key_size(key),
+        _ => TransformError::new("the system provides no random bytes"),
+    })
 }
 
 #[cfg(test)]
@@ -161,7 +137,10 @@ mod tests {
     fn all_ciphers() -> Vec<(&'static str, Cipher)> {
         let mut all_ciphers = vec![("secretbox", Cipher::secretbox(&[7; 32]).unwrap())];
         for size in [16, 24, 32] {
-            all_ciphers.push(("gcm", Cipher::gcm(&vec![3; size]).unwrap()));
+            // The FIPS module does not encrypt with it.
+            if !(binnacle_crypto::FIPS && size == 24) {
+                all_ciphers.push(("gcm", Cipher::gcm(&vec![3; size]).unwrap()));
+            }
             all_ciphers.push(("cbc", Cipher::Cbc(vec![5; size])));
         }
         all_ciphers
@@ -197,20 +176,12 @@ mod tests {
         }
     }
 
-    /// Published test vectors: NIST's AES-128-CBC (SP 800-38A F.2.1) and NaCl's secret box.
+    /// NaCl's test vector of the secret box.
     #[test]
-    fn matches_published_test_vectors() {
+    fn secretbox_matches_published_test_vector() {
         let hex = |text: &str| -> Vec<u8> {
             (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
         };
-        let key = hex("2b7e151628aed2a6abf7158809cf4f3c");
-        let iv = hex("000102030405060708090a0b0c0d0e0f");
-        let plain = hex("6bc1bee22e409f96e93d7e117393172a");
-        let first = cbc::Encryptor::<Aes128>::new_from_slices(&key, &iv).unwrap();
-        let sealed = first.encrypt_padded_vec_mut::<Pkcs7>(&plain);
-        assert_eq!(sealed[..16], hex("7649abac8119b246cee98e9b12e9197d"));
-        assert_eq!(open_cbc(&key, &[iv, sealed].concat()).unwrap(), plain);
-
         let key = hex("1b27556473e985d462cd51197a9a46c76009549eac6474f206c4ee0844f68389");
         let nonce = hex("69696ee955b62b73cd62bda875fc73d68219e0036b7a0b37");
         let tag_and_first = hex("f3ffc7703f9400e52a7dfb4b3d3305d9");

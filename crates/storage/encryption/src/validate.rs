@@ -11,6 +11,8 @@ use crate::config::{kms_timeout, kms_version, present, texts};
 use crate::resources::parse_group_resource;
 
 const AES_KEY_SIZES: &[usize] = &[16, 24, 32];
+/// The FIPS module does not encrypt with keys of 24 bytes, because it cannot choose the nonces.
+const AES_GCM_KEY_SIZES: &[usize] = if binnacle_crypto::FIPS { &[16, 32] } else { AES_KEY_SIZES };
 const SECRETBOX_KEY_SIZES: &[usize] = &[32];
 /// The members of a provider, in the order in which an error names them.
 const PROVIDERS: [&str; 5] = ["kms", "aesgcm", "aescbc", "secretbox", "identity"];
@@ -124,8 +126,14 @@ fn check_provider(
             check_kms(kms, &path, reload, kms_names, errors);
             kms_names.insert(kms.str_at(&["name"]).to_owned());
         }
-        "aesgcm" | "aescbc" => {
+        "aesgcm" => {
+            check_keys(provider.list_at(&[first, "keys"]), &path.child("keys"), AES_GCM_KEY_SIZES, errors);
+        }
+        "aescbc" => {
             check_keys(provider.list_at(&[first, "keys"]), &path.child("keys"), AES_KEY_SIZES, errors);
+        }
+        "secretbox" if binnacle_crypto::FIPS => {
+            errors.push(FieldError::invalid(&path, ErrorValue::raw("{}"), "secretbox is not available in FIPS mode"));
         }
         "secretbox" => {
             check_keys(provider.list_at(&[first, "keys"]), &path.child("keys"), SECRETBOX_KEY_SIZES, errors);
@@ -221,6 +229,8 @@ fn check_endpoint(endpoint: &str, path: &FieldPath, errors: &mut FieldErrors) {
 
 #[cfg(test)]
 mod tests {
+    use binnacle_crypto::FIPS;
+
     use crate::Configuration;
 
     /// Returns the error of a file with these `resources`.
@@ -237,9 +247,16 @@ mod tests {
         };
         let kms = |more: &str| with("secrets", &format!("{{kms: {{{more}}}}}"));
         let v2 = "apiVersion: v2, endpoint: 'unix:///x'";
+        let one_byte = "resources[0].providers[0].secretbox.keys[0].secret: Invalid value: \"REDACTED\": secret is not of the expected length, got 1, expected one of [32]";
+        let without_secretbox =
+            "resources[0].providers[0].secretbox: Invalid value: {}: secretbox is not available in FIPS mode";
+        let long = "{name: k, secret: AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA}";
+        let only_16_and_32 = "resources[0].providers[0].aesgcm.keys[0].secret: Invalid value: \"REDACTED\": secret is not of the expected length, got 24, expected one of [16 32]";
         for (resources, want) in [
+            (&*with("secrets", &format!("{{aesgcm: {{keys: [{long}]}}}}")), if FIPS { only_16_and_32 } else { "" }),
+            (&with("secrets", &format!("{{aescbc: {{keys: [{long}]}}}}")), ""),
             ("", "resources: Required value: at least one resources is required"),
-            (&*with("secrets", &format!("{{aesgcm: {{keys: [{key}]}}}}")), ""),
+            (&with("secrets", &format!("{{aesgcm: {{keys: [{key}]}}}}")), ""),
             (
                 &with("secrets, '*.apps', '*.'", "{identity: {}}"),
                 "resources[0].resources: Invalid value: [\"secrets\",\"*.apps\",\"*.\"]: using overlapping resources such as 'secrets' and '*.' in the same resource list is not allowed as they will be masked",
@@ -270,7 +287,7 @@ mod tests {
             ),
             (
                 &with("secrets", "{secretbox: {keys: [{name: k, secret: YQ==}]}}"),
-                "resources[0].providers[0].secretbox.keys[0].secret: Invalid value: \"REDACTED\": secret is not of the expected length, got 1, expected one of [32]",
+                if FIPS { without_secretbox } else { one_byte },
             ),
             (
                 &with("secrets", "{aescbc: {keys: [{name: '', secret: '?'}]}}"),

@@ -124,7 +124,7 @@ async fn connect(target: Target) -> Result<TokioIo<Box<dyn Connection>>, std::io
 
 /// Returns the configuration of all TLS connections, or an error if a configured file cannot be used.
 pub(crate) fn tls_config(paths: &TlsPaths) -> Result<Arc<ClientConfig>, ConnectError> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(binnacle_crypto::tls::provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| unusable(Path::new("the TLS provider"), &error))?
@@ -180,7 +180,7 @@ impl Identity {
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
             .map_err(|error| unusable(&self.certificate, &error))?;
         let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|error| unusable(&self.key, &error))?;
-        let key = rustls::crypto::ring::sign::any_supported_type(&key).map_err(|error| unusable(&self.key, &error))?;
+        let key = binnacle_crypto::tls::signing_key(&key).map_err(|error| unusable(&self.key, &error))?;
         Ok(CertifiedKey::new(chain, key))
     }
 }

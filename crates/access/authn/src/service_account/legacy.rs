@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use binnacle_crypto::sha256;
 use binnacle_meta::{Text, Time};
 use binnacle_request::User;
 
@@ -101,6 +102,5 @@ impl ServiceAccountTokens {
 
 /// Compares in constant time.
 fn constant_time_eq(one: &[u8], other: &[u8]) -> bool {
-    use sha2::{Digest, Sha256};
-    Sha256::digest(one) == Sha256::digest(other)
+    sha256(one) == sha256(other)
 }

@@ -6,7 +6,6 @@ use binnacle_webhook::WebhookError;
 use binnacle_work::pace;
 use bytes::Bytes;
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 
 use super::{MAX_REASON, MAX_RESPONSE};
 use crate::Attributes;
@@ -73,7 +72,7 @@ impl Review {
     pub(super) fn key(&self, version: ReviewVersion) -> Bytes {
         let spec = json::to_string(&self.value(version));
         pace(spec.len() as u64);
-        Bytes::copy_from_slice(&Sha256::digest(spec))
+        Bytes::copy_from_slice(&binnacle_crypto::sha256(spec))
     }
 
     /// Encodes the review as the request body.

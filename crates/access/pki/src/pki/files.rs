@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rustls::crypto::ring::sign::any_supported_type;
+use binnacle_crypto::tls::signing_key;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -58,7 +58,7 @@ impl PairFiles {
         self.parsed(&pair, |certificate| {
             let broken = |error: String| PkiError::Broken { path: self.key.display().to_string(), error };
             let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).map_err(|error| broken(error.to_string()))?;
-            let key = any_supported_type(&key).map_err(|error| broken(error.to_string()))?;
+            let key = signing_key(&key).map_err(|error| broken(error.to_string()))?;
             if key.public_key().is_some_and(|public| *public == *certificate.public_key().raw) {
                 Ok(())
             } else {

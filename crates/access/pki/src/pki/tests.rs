@@ -57,7 +57,7 @@ fn accepts(trusted: &str, pki: &Pki, at: OffsetDateTime) -> bool {
     for certificate in CertificateDer::pem_slice_iter(trusted.as_bytes()) {
         roots.add(certificate.unwrap()).unwrap();
     }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(binnacle_crypto::tls::provider());
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
     let since = std::time::Duration::from_secs(at.unix_timestamp().try_into().unwrap());
     let chain = pki.serving_certificate().unwrap().chain;

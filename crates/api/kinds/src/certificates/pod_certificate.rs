@@ -2,16 +2,17 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use binnacle_crypto::signature::{
+    ECDSA_P256_SHA256_ASN1, ECDSA_P384_SHA256_ASN1, ED25519, RSA_PSS_2048_8192_SHA256, UnparsedPublicKey,
+    VerificationAlgorithm,
+};
+use binnacle_crypto::{ecdsa, verify_certificate_request};
 use binnacle_fields::FieldRef;
 use binnacle_fields::certificates::v1beta1::{
     PodCertificateRequest as Request, PodCertificateRequestSpec as Spec, PodCertificateRequestStatus as Status,
 };
 use binnacle_fields::types::{Bytes, Str};
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, Time};
-use ring::signature::{
-    ECDSA_P256_SHA256_ASN1, ECDSA_P384_SHA256_ASN1, ED25519, RSA_PSS_2048_8192_SHA256, UnparsedPublicKey,
-    VerificationAlgorithm,
-};
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -39,7 +40,7 @@ pub(super) fn stub_request_problem(der: &[u8], field: FieldRef<Bytes>) -> Option
         }
         Key::Rsa(bits) if !matches!(bits, 3072 | 4096) => Some(wrong_modulus(field, bits)),
         Key::Unknown => Some(omitted(field, "unknown public key type; supported types are Ed25519, ECDSA, and RSA")),
-        _ => request.verify_signature().is_err().then(|| omitted(field, "invalid signature")),
+        _ => verify_certificate_request(&request).is_err().then(|| omitted(field, "invalid signature")),
     }
 }
 
@@ -59,8 +60,11 @@ pub(super) fn proof_problem(spec: FieldRef<Spec>, der: &[u8], proof: &[u8]) -> O
             let detail = "elliptic public keys must use curve P256 or P384";
             return Some(field.invalid_as(&format!("curve {curve}"), detail));
         }
-        // The crypto library cannot verify signatures of this curve, so the proof fails.
-        Key::P521 => return Some(unproved(spec)),
+        // Without an algorithm for this curve, the proof fails.
+        Key::P521 => match ecdsa::P521_SHA256_ASN1 {
+            Some(algorithm) => algorithm,
+            None => return Some(unproved(spec)),
+        },
         Key::Unknown => {
             return Some(field.invalid("unknown public key type; supported types are Ed25519, ECDSA, and RSA"));
         }

@@ -170,8 +170,6 @@ fn is_of_issuers(why: &CertificateError) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use rustls::crypto::ring;
-
     use super::*;
     use crate::tls::bundle_verifier;
 
@@ -201,7 +199,7 @@ mod tests {
         let in_2030 = UnixTime::since_unix_epoch(Duration::from_secs(1_900_000_000));
         let in_2050 = UnixTime::since_unix_epoch(Duration::from_secs(2_524_608_000));
         let verify = |bundle: &CertificateDer<'static>, shown: &CertificateDer<'static>, name: &str, now: UnixTime| {
-            let provider = Arc::new(ring::default_provider());
+            let provider = Arc::new(binnacle_crypto::tls::provider());
             let verifier = bundle_verifier(vec![bundle.clone()], provider).unwrap();
             let name = ServerName::try_from(name.to_owned()).unwrap();
             verifier.verify_server_cert(shown, &[], &name, &[], now).is_ok()

@@ -117,7 +117,6 @@ fn is_signed_by(
 mod tests {
     use std::time::Duration;
 
-    use rustls::crypto::ring;
     use rustls_pki_types::pem::PemObject;
 
     use super::*;
@@ -129,7 +128,7 @@ mod tests {
     #[test]
     fn verifies_handshake_signatures_with_the_certificate_key() {
         const KEY: &str = include_str!("../../test_data/first_version/user.key");
-        let provider = ring::default_provider();
+        let provider = binnacle_crypto::tls::provider();
         let key = rustls_pki_types::PrivateKeyDer::from_pem_slice(KEY.as_bytes()).unwrap();
         let signer = provider.key_provider.load_private_key(key).unwrap();
         let signer = signer.choose_scheme(&[rustls::SignatureScheme::ECDSA_NISTP256_SHA256]).unwrap();
@@ -156,7 +155,7 @@ mod tests {
             }
             parameters.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().der().clone()
         };
-        let algorithms = ring::default_provider().signature_verification_algorithms;
+        let algorithms = binnacle_crypto::tls::provider().signature_verification_algorithms;
         let (now, then) = (UNIX_EPOCH + Duration::from_secs(1_900_000_000), UNIX_EPOCH);
         let unknown = Err("x509: certificate signed by unknown authority".to_owned());
         let late = Err("x509: certificate has expired or is not yet valid".to_owned());

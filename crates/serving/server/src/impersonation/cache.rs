@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use binnacle_authn::RecentCache;
 use binnacle_authz::Attributes;
+use binnacle_crypto::digest;
 use binnacle_meta::Text;
 use binnacle_request::User;
 use binnacle_work::pace;
 use parking_lot::Mutex;
-use sha2::{Digest, Sha256};
 
 use super::modes::Mode;
 
@@ -105,22 +105,22 @@ fn size(user: &User) -> usize {
 }
 
 /// A hash of length-prefixed texts, so that adjacent texts cannot be confused.
-struct Hash(Sha256);
+struct Hash(digest::Context);
 
 impl Hash {
     fn begin(kind: u8, mode: Mode) -> Self {
-        let mut hash = Sha256::new();
-        hash.update([kind, mode as u8]);
+        let mut hash = digest::Context::new(&digest::SHA256);
+        hash.update(&[kind, mode as u8]);
         Self(hash)
     }
 
     fn length(&mut self, length: usize) {
-        self.0.update((length as u64).to_be_bytes());
+        self.0.update(&(length as u64).to_be_bytes());
     }
 
     fn text(&mut self, text: &str) {
         self.length(text.len());
-        self.0.update(text);
+        self.0.update(text.as_bytes());
     }
 
     fn texts(&mut self, texts: &[Text]) {
@@ -143,7 +143,9 @@ impl Hash {
     }
 
     fn end(self) -> Key {
-        Key(self.0.finalize().into())
+        let mut key = [0; 32];
+        key.copy_from_slice(self.0.finish().as_ref());
+        Key(key)
     }
 }
 

@@ -84,6 +84,8 @@ families! {
             ],
             "[BETA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, \
              build date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.";
+        pub(super) crypto: GaugeVec = "binnacle_crypto_provider_info" by ["provider", "fips"],
+            "A metric with a constant '1' value labeled by the cryptography provider and the version of its FIPS module.";
         pub(super) features: GaugeVec = "kubernetes_feature_enabled" by ["name", "stage"],
             "[BETA] This metric records the data about the stage and enablement of a k8s feature.";
     }

@@ -298,7 +298,7 @@ mod tests {
                 names: names(&["*.wild.org", "a.wild.org"]),
             },
         ];
-        let provider = rustls::crypto::ring::default_provider();
+        let provider = binnacle_crypto::tls::provider();
         let certificates = Certificates::load(provider, DefaultCertificate::Files(default.clone()), named).unwrap();
         let named_address = IpAddr::from([10, 0, 0, 7]);
         let ten = Some(named_address);

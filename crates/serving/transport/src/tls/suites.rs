@@ -1,6 +1,7 @@
 //! The names of versions, cipher suites and key exchanges in flags, and their implementations.
 
-use rustls::crypto::ring::{cipher_suite as suite, kx_group as group};
+use binnacle_crypto::FIPS;
+use binnacle_crypto::tls::{KEY_EXCHANGES, cipher_suite as suite};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::{CipherSuite, SupportedCipherSuite, SupportedProtocolVersion, version};
 
@@ -53,9 +54,7 @@ const WEAK_SUITES: [&str; 17] = [
     "TLS_ECDHE_ECDSA_WITH_3DES_EDE_CBC_SHA",
 ];
 
-/// Key exchanges by Go's numbers.
-const GROUPS: [(i64, &dyn SupportedKxGroup); 3] = [(23, group::SECP256R1), (24, group::SECP384R1), (29, group::X25519)];
-/// Go's numbers of unsupported key exchanges: P-521 and the hybrids with ML-KEM.
+/// Go's numbers of key exchanges that some providers do not support: P-521 and the hybrids with ML-KEM.
 const OTHER_GROUPS: [i64; 4] = [25, 4587, 4588, 4589];
 
 /// The order of the suites that both sides support. As in Go, the server decides: AES with the shorter key first if
@@ -107,6 +106,9 @@ impl TlsSettings {
         let mut chosen = Vec::new();
         for name in names {
             match SUITES.iter().find(|(known, _)| known == name) {
+                Some((_, suite)) if FIPS && !suite.fips() => {
+                    tracing::warn!("skipping cipher suite {name}: not available in FIPS mode");
+                }
                 Some((_, suite)) => chosen.push(*suite),
                 None if WEAK_SUITES.contains(name) => {
                     tracing::warn!("skipping insecure cipher suite {name}");
@@ -125,7 +127,10 @@ impl TlsSettings {
     pub fn set_groups(&mut self, numbers: &[i64]) -> Result<(), String> {
         let mut chosen: Vec<&'static dyn SupportedKxGroup> = Vec::new();
         for number in numbers {
-            match GROUPS.iter().find(|(known, _)| known == number) {
+            match KEY_EXCHANGES.iter().find(|(known, _)| known == number) {
+                Some((_, group)) if FIPS && !group.fips() => {
+                    tracing::warn!("skipping curve preference {number}: not available in FIPS mode");
+                }
                 Some((_, group)) => chosen.push(*group),
                 None if OTHER_GROUPS.contains(number) => {
                     tracing::warn!("skipping unsupported curve preference {number}");
@@ -141,7 +146,7 @@ impl TlsSettings {
     }
 
     pub(super) fn provider(&self, preference: Preference) -> CryptoProvider {
-        let mut provider = rustls::crypto::ring::default_provider();
+        let mut provider = binnacle_crypto::tls::provider();
         provider.cipher_suites.sort_by_key(|suite| preference.rank(suite));
         if let Some(suites) = &self.suites {
             provider.cipher_suites.retain(|suite| suite.tls13().is_some() || suites.contains(suite));
@@ -180,11 +185,16 @@ mod tests {
                 .set_suites(names)
                 .map(|()| (settings.provider(Preference::Aes).cipher_suites.len(), settings.versions().len()))
         };
+        let tls13 = if FIPS { 2 } else { 3 };
+        let chacha = match FIPS {
+            true => Err("none of the cipher suites of --tls-cipher-suites is available"),
+            false => Ok((tls13 + 1, 2)),
+        };
         for (names, want) in [
-            (&[][..], Ok((9, 2))),
-            (&["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"], Ok((4, 2))),
-            (&["TLS_RSA_WITH_RC4_128_SHA", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305"], Ok((4, 2))),
-            (&["TLS_AES_128_GCM_SHA256"], Ok((3, 1))),
+            (&[][..], Ok((if FIPS { 6 } else { 9 }, 2))),
+            (&["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"], Ok((tls13 + 1, 2))),
+            (&["TLS_RSA_WITH_RC4_128_SHA", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305"], chacha),
+            (&["TLS_AES_128_GCM_SHA256"], Ok((tls13, 1))),
             (&["TLS_RSA_WITH_RC4_128_SHA"], Err("none of the cipher suites of --tls-cipher-suites is available")),
             (&["TLS_MAGIC"], Err("Cipher suite TLS_MAGIC not supported or doesn't exist")),
         ] {
@@ -207,7 +217,12 @@ mod tests {
         ] {
             assert_eq!(Preference::of_client(offered), want, "{offered:?}");
             let first_suite = TlsSettings::default().provider(want).cipher_suites[0].suite();
-            assert_eq!(first_suite, if has_aes() { first } else { chacha }, "{offered:?}");
+            let want = match (FIPS, has_aes()) {
+                (true, _) => aes128,
+                (false, true) => first,
+                (false, false) => chacha,
+            };
+            assert_eq!(first_suite, want, "{offered:?}");
         }
     }
 
@@ -218,8 +233,10 @@ mod tests {
             settings.set_groups(numbers).map(|()| settings.provider(Preference::Aes).kx_groups.len())
         };
         for (numbers, want) in [
-            (&[][..], Ok(3)),
-            (&[29, 4588], Ok(1)),
+            (&[][..], Ok(TlsSettings::default().provider(Preference::Aes).kx_groups.len())),
+            (&[23, 25], Ok(1)),
+            (&[24, 29], Ok(if FIPS { 1 } else { 2 })),
+            (&[24, 4588], Ok(if KEY_EXCHANGES.len() > 3 { 2 } else { 1 })),
             (&[25], Err("none of the key exchanges of --tls-curve-preferences is available")),
             (&[1], Err("curve preference 1 is not supported by the current Go version")),
         ] {

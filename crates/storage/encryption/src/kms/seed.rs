@@ -1,8 +1,9 @@
 //! Derivation of keys from a seed: each value has a prefix of 32 random bytes. HKDF-SHA256 (expansion only) derives the
 //! key for this value from the seed and the prefix, so one seed can be used for any number of writes.
 
-use hkdf::Hkdf;
-use sha2::Sha256;
+use binnacle_crypto::error::Unspecified;
+use binnacle_crypto::hkdf::{HKDF_SHA256, Prk};
+use binnacle_crypto::sha256;
 
 use crate::ciphers::{Gcm, random};
 use crate::transform::TransformError;
@@ -12,7 +13,7 @@ const SIZE: usize = 32;
 
 /// The seed or key that the plugin decrypted.
 pub(crate) enum DataKey {
-    Seed(Hkdf<Sha256>),
+    Seed(Prk),
     /// A key without a seed, as written by older servers.
     Key(Box<Gcm>),
 }
@@ -20,7 +21,7 @@ pub(crate) enum DataKey {
 impl DataKey {
     /// Returns a new seed and its bytes.
     pub(crate) fn generate() -> Result<(Self, Vec<u8>), TransformError> {
-        let seed = random::<SIZE>();
+        let seed = random::<SIZE>()?;
         Ok((Self::seed(&seed)?, seed.to_vec()))
     }
 
@@ -29,8 +30,7 @@ impl DataKey {
             let why = format!("invalid seed length {} used for key generation", seed.len());
             return Err(TransformError::new(why));
         }
-        let hkdf = Hkdf::from_prk(seed).map_err(|error| TransformError::new(error.to_string()))?;
-        Ok(Self::Seed(hkdf))
+        Ok(Self::Seed(key_of(seed)))
     }
 
     pub(crate) fn key(key: &[u8]) -> Result<Self, TransformError> {
@@ -41,7 +41,7 @@ impl DataKey {
     pub(crate) fn seal(&self, value: &[u8], authenticated: &[u8]) -> Result<Vec<u8>, TransformError> {
         match self {
             Self::Seed(seed) => {
-                let info = random::<SIZE>();
+                let info = random::<SIZE>()?;
                 let sealed = derive_key(seed, &info)?.seal(value, authenticated)?;
                 Ok([&info, &*sealed].concat())
             }
@@ -61,11 +61,23 @@ impl DataKey {
     }
 }
 
-fn derive_key(seed: &Hkdf<Sha256>, info: &[u8]) -> Result<Gcm, TransformError> {
+/// Returns the key of HMAC-SHA256, which hashes longer keys than a block. AWS-LC accepts none of those.
+fn key_of(seed: &[u8]) -> Prk {
+    const HMAC_BLOCK: usize = 64;
+    match seed.len() > HMAC_BLOCK {
+        true => Prk::new_less_safe(HKDF_SHA256, &sha256(seed)),
+        false => Prk::new_less_safe(HKDF_SHA256, seed),
+    }
+}
+
+fn derive_key(seed: &Prk, info: &[u8]) -> Result<Gcm, TransformError> {
+    Gcm::new(&expand(seed, info).map_err(|_| TransformError::new("failed to KDF expand seed with info"))?)
+}
+
+fn expand(seed: &Prk, info: &[u8]) -> Result<[u8; SIZE], Unspecified> {
     let mut key = [0; SIZE];
-    seed.expand(info, &mut key)
-        .map_err(|error| TransformError::new(format!("failed to KDF expand seed with info: {error}")))?;
-    Gcm::new(&key)
+    seed.expand(&[info], HKDF_SHA256)?.fill(&mut key)?;
+    Ok(key)
 }
 
 #[cfg(test)]
@@ -82,6 +94,11 @@ mod tests {
         assert!(again.open(&sealed, b"/registry/b").is_err());
         assert!(again.open(&sealed[..31], b"/registry/a").is_err());
         assert!(DataKey::seed(&seed[..31]).is_err());
+        for length in [64, 65, 1000] {
+            let seed = vec![5; length];
+            let sealed = DataKey::seed(&seed).unwrap().seal(b"value", b"/registry/a").unwrap();
+            assert_eq!(DataKey::seed(&seed).unwrap().open(&sealed, b"/registry/a").unwrap(), b"value", "{length}");
+        }
     }
 
     /// The expansion of RFC 5869, test case 1.
@@ -91,8 +108,7 @@ mod tests {
             (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
         };
         let prk = hex("077709362c2e32df0ddc3f0dc47bba6390b6c73bb50f9c3122ec844ad7c2b3e5");
-        let mut key = [0; 32];
-        Hkdf::<Sha256>::from_prk(&prk).unwrap().expand(&hex("f0f1f2f3f4f5f6f7f8f9"), &mut key).unwrap();
+        let key = expand(&key_of(&prk), &hex("f0f1f2f3f4f5f6f7f8f9")).unwrap();
         assert_eq!(key.to_vec(), hex("3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf"));
     }
 }

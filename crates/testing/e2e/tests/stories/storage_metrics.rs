@@ -132,5 +132,6 @@ async fn reset_drops_series_with_labels() {
 
     let without = tokio::task::block_in_place(|| Server::start(&["--ephemeral", "--profiling=false"]));
     let mut client = without.client().await;
-    assert!(client.send("DELETE", "/metrics", &[], "").await.unwrap().body.contains("kubernetes_build_info{"));
+    let metrics = client.send("DELETE", "/metrics", &[], "").await.unwrap().body;
+    assert!(metrics.contains("kubernetes_build_info{") && metrics.contains("binnacle_crypto_provider_info{"));
 }

@@ -1,6 +1,6 @@
 //! Checks that a certificate and a private key belong together, with the errors of Go's `tls.X509KeyPair`.
 
-use ring::signature::{Ed25519KeyPair, KeyPair};
+use binnacle_crypto::signature::{Ed25519KeyPair, KeyPair};
 use x509_parser::asn1_rs::{Any, FromDer, Tag};
 use x509_parser::prelude::X509Certificate;
 use x509_parser::public_key::PublicKey;
