@@ -70,8 +70,7 @@ struct Inner {
     addresses: PeerAddresses,
     trust: ServerTrust,
     metrics: PeerMetrics,
-    /// The holders of the other servers' identity leases, by server name.
-    leases: Mutex<BTreeMap<Text, Text>>,
+    leases: Mutex<PeerLeases>,
     leases_changed: Notify,
     /// The resources of the peers, by server name.
     served: ArcSwap<BTreeMap<Text, PeerResources>>,
@@ -230,20 +229,46 @@ fn spawn_informer<H: EventHandler>(
 struct LeaseHandler(Peers);
 
 impl LeaseHandler {
-    fn change(&self, change: impl FnOnce(&mut BTreeMap<Text, Text>)) {
-        let mut leases = self.0.0.leases.lock();
-        let before = leases.clone();
-        change(&mut leases);
-        // Renewals change neither names nor holders.
-        if *leases != before {
+    /// Changes the leases. `change` returns true if names or holders have changed, which renewals do not.
+    fn change(&self, change: impl FnOnce(&mut PeerLeases) -> bool) {
+        if change(&mut self.0.0.leases.lock()) {
             self.0.0.leases_changed.notify_one();
         }
     }
 }
 
+/// The holders of the other servers' identity leases, by server name. There may be many, because whoever may write
+/// leases in `kube-system` may label them, so the cost of an event does not depend on their number.
+#[derive(Default)]
+struct PeerLeases(BTreeMap<Text, Text>);
+
+impl PeerLeases {
+    fn put(&mut self, name: &str, holder: &str) -> bool {
+        if self.0.get(name).is_some_and(|before| **before == *holder) {
+            return false;
+        }
+        self.0.insert(name.into(), holder.into());
+        true
+    }
+
+    fn remove(&mut self, name: &str) -> bool {
+        self.0.remove(name).is_some()
+    }
+
+    fn retain(&mut self, exists: impl Fn(&str) -> bool) -> bool {
+        let before = self.0.len();
+        self.0.retain(|name, _| exists(name));
+        self.0.len() != before
+    }
+
+    fn names(&self) -> Vec<Text> {
+        self.0.keys().cloned().collect()
+    }
+}
+
 impl EventHandler for LeaseHandler {
     fn retain(&self, exists: &dyn Fn(&str, &str) -> bool) {
-        self.change(|leases| leases.retain(|name, _| exists("kube-system", name)));
+        self.change(|leases| leases.retain(|name| exists("kube-system", name)));
     }
 
     fn put(&self, lease: Value) {
@@ -254,12 +279,12 @@ impl EventHandler for LeaseHandler {
         if namespace != "kube-system" || name == self.0.name() || holder.is_empty() {
             return;
         }
-        self.change(|leases| drop(leases.insert(name.into(), holder.into())));
+        self.change(|leases| leases.put(name, holder));
     }
 
     fn remove(&self, namespace: &str, name: &str) {
         if namespace == "kube-system" {
-            self.change(|leases| drop(leases.remove(name)));
+            self.change(|leases| leases.remove(name));
         }
     }
 }
@@ -267,5 +292,22 @@ impl EventHandler for LeaseHandler {
 impl fmt::Debug for Peers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Peers").field("known", &self.0.served.load().len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_changes_of_leases_but_not_renewals() {
+        let mut leases = PeerLeases::default();
+        assert!(leases.put("a", "one") && leases.put("b", "two"));
+        assert!(!leases.put("a", "one"));
+        assert!(leases.put("a", "another"));
+        assert_eq!(leases.names(), ["a", "b"]);
+        assert!(!leases.retain(|_| true) && leases.retain(|name| name == "b"));
+        assert!(!leases.remove("a") && leases.remove("b"));
+        assert!(leases.names().is_empty());
     }
 }

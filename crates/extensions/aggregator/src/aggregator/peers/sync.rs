@@ -64,7 +64,7 @@ impl Peers {
 
     /// Reads the resources of all peers; returns true if all have responded.
     async fn read_all(&self) -> bool {
-        let names: Vec<Text> = self.0.leases.lock().keys().cloned().collect();
+        let names = self.0.leases.lock().names();
         let mut is_complete = true;
         let mut all = BTreeMap::new();
         for name in names {
