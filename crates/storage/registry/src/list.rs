@@ -189,9 +189,9 @@ impl ResourceStore {
             && let Some(last) = entries.last()
         {
             let next = format!("{}\0", last.path());
-            let remaining = snapshot.remaining(Some(list.namespace).filter(|n| !n.is_empty()), &next);
+            let remaining = snapshot.remaining(list.namespace(), &next);
             // The tokens of kube-apiserver's cache begin with a slash, those of its storage do not.
-            page.set_continue(format!("/{}", strip_scope(&list.scope, &next)), revision, remaining, &list.selection);
+            page.set_continue(format!("/{}", strip_scope(&list.scope, &next)), revision, remaining, list);
         }
         page.source = Source::Entries(entries);
         page
@@ -230,12 +230,12 @@ impl Page {
 
     /// Sets the continue token, and the remaining count if there are no selectors. As in kube-apiserver, the count of a
     /// shard includes all objects.
-    fn set_continue(&mut self, start: String, revision: Revision, remaining: usize, selection: &Selection) {
+    fn set_continue(&mut self, start: String, revision: Revision, remaining: usize, list: &ListRequest<'_>) {
         if remaining == 0 {
             return;
         }
         self.continue_token = Some(ContinueToken { revision: revision.0 as i64, start }.encode());
-        if selection.has_no_terms() {
+        if list.has_no_selector() {
             self.remaining = Some(remaining);
         }
     }

@@ -19,21 +19,21 @@ impl Resource {
         revision: Revision,
     ) -> Result<Option<Page>, Status> {
         let collection = &self.collection;
-        let ListRequest { options, selection, scope, start, .. } = list;
+        let ListRequest { options, selection, scope, prefix, start, .. } = list;
         let mut page = Page::empty(revision);
         let mut entries = Vec::new();
         let mut unreadable = UnreadableObjects::of(self);
         let (mut fetched, mut evaluated) = (0, 0);
         let mut from = [&collection.prefix, start.as_bytes()].concat();
-        let mut end = prefix_end(&[&collection.prefix, scope.as_bytes()].concat());
+        let mut end = prefix_end(&[&collection.prefix, prefix.as_bytes()].concat());
         // As in kube-apiserver, a list of one name reads only that key, since others may be unreadable.
-        if let Some(name) = selection.name().filter(|_| !collection.kind.namespaced || !scope.is_empty()) {
-            let key = [&collection.prefix, scope.as_bytes(), name.as_bytes()].concat();
+        if let Some(name) = selection.name().filter(|_| !collection.kind.namespaced || !prefix.is_empty()) {
+            let key = [&collection.prefix, prefix.as_bytes(), name.as_bytes()].concat();
             end = Bytes::from(key_after(&key));
             from = from.max(key);
-            if from >= end {
-                return Ok(Some(page));
-            }
+        }
+        if from >= end {
+            return Ok(Some(page));
         }
         loop {
             let request = RangeRequest {
@@ -76,7 +76,7 @@ impl Resource {
                     unreadable.finish()?;
                     collection.counts.add_stored(fetched, evaluated, entries.len());
                     let remaining = response.count.saturating_sub(i + 1);
-                    page.set_continue(strip_scope(scope, &next).to_owned(), revision, remaining, selection);
+                    page.set_continue(strip_scope(scope, &next).to_owned(), revision, remaining, list);
                     page.source = Source::Entries(entries);
                     return Ok(Some(page));
                 }

@@ -21,10 +21,10 @@ const MAX_CHEAP_REWIND: usize = 4096;
 pub(super) struct ListRequest<'a> {
     pub(super) options: &'a ListOptions,
     pub(super) selection: Arc<Selection>,
-    /// Empty for all namespaces.
-    pub(super) namespace: &'a str,
-    /// The common prefix of the objects' paths: `NAMESPACE/`, or empty for all namespaces.
+    /// The start of the paths in continue tokens: `NAMESPACE/`, or empty for all namespaces.
     pub(super) scope: String,
+    /// The common start of the objects' paths: the scope, or the namespace that the field selector requires.
+    pub(super) prefix: String,
     /// The path at which the page starts.
     pub(super) start: String,
     pub(super) version: Match,
@@ -38,18 +38,33 @@ impl<'a> ListRequest<'a> {
     ) -> Result<Self, Status> {
         let selection = collection.selection(namespace, options);
         let scope = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+        let required = selection.namespace().filter(|namespace| !namespace.is_empty() && !namespace.contains('/'));
+        let prefix = match required {
+            Some(required) if collection.kind.namespaced => format!("{required}/"),
+            _ => scope.clone(),
+        };
         let (version, start) = match &options.continue_token {
-            None => (options.version, scope.clone()),
+            None => (options.version, prefix.clone()),
             Some(token) => {
                 let token = ContinueToken::decode(token)?;
                 let version = match u64::try_from(token.revision) {
                     Ok(revision) => Match::Exact(revision),
                     Err(_) => Match::Consistent,
                 };
-                (version, format!("{scope}{}", token.start))
+                (version, format!("{scope}{}", token.start).max(prefix.clone()))
             }
         };
-        Ok(Self { options, selection, namespace, scope, start, version })
+        Ok(Self { options, selection, scope, prefix, start, version })
+    }
+
+    /// Returns the namespace of all selected objects, if there is one.
+    pub(super) fn namespace(&self) -> Option<&str> {
+        self.prefix.strip_suffix('/')
+    }
+
+    /// Returns true if the request has no selector, not even one that requires its namespace.
+    pub(super) fn has_no_selector(&self) -> bool {
+        self.options.labels.is_everything() && self.options.fields.is_everything()
     }
 
     /// Returns true for a page of all objects, or of all objects of a namespace.

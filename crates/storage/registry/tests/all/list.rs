@@ -4,9 +4,9 @@ use std::any::Any;
 use std::sync::Arc;
 
 use binnacle_meta::{FieldSelector, LabelSelector};
-use binnacle_registry::{ListOptions, Match};
+use binnacle_registry::{Context, ListOptions, Match};
 use binnacle_request::latency::working_for;
-use binnacle_request::{BoxFuture, Record, RequestSeat, WaitError};
+use binnacle_request::{BoxFuture, Record, RequestSeat, User, WaitError};
 use binnacle_watchcache::BLOCK_TIMEOUT;
 use http::Method;
 
@@ -19,7 +19,16 @@ async fn page(
     cluster: &Cluster,
     options: &ListOptions,
 ) -> Result<(Vec<String>, Option<String>, Option<usize>), String> {
-    let page = cluster.resource(CONFIG_MAPS).list(&context(), options).await;
+    page_in(cluster, &context(), options).await
+}
+
+/// Returns a page of the context's namespace.
+async fn page_in(
+    cluster: &Cluster,
+    context: &Context,
+    options: &ListOptions,
+) -> Result<(Vec<String>, Option<String>, Option<usize>), String> {
+    let page = cluster.resource(CONFIG_MAPS).list(context, options).await;
     let mut page = page.map_err(|status| format!("{} {}", status.code(), status.message()))?;
     let mut names = Vec::new();
     while let Some(chunk) = page.next_chunk() {
@@ -82,6 +91,30 @@ async fn pages_show_one_snapshot() {
             }
         }
         assert_eq!(all, ["a", "b", "c", "d"], "{limit}");
+    }
+}
+
+/// A field selector that requires a namespace narrows the list, so that its last page has no token. The number of
+/// remaining objects is only known without selectors.
+#[tokio::test]
+async fn required_namespace_ends_the_pages() {
+    let cluster = cluster().await;
+    let of = |namespace: &str| Context::new(User::new("somebody", &["system:authenticated"]), namespace.into(), false);
+    let mut revision = 0;
+    for namespace in ["a", "other"] {
+        let created = cluster.create(&of(namespace), CONFIG_MAPS, "metadata: {name: elsewhere}").await.unwrap();
+        revision = created.str_at(&["metadata", "resourceVersion"]).parse().unwrap();
+    }
+    let fields = FieldSelector::parse("metadata.namespace=default").unwrap();
+    for (namespace, version) in [("", Match::Consistent), ("default", Match::Consistent), ("", Match::Exact(revision))]
+    {
+        let context = of(namespace);
+        let mut options = ListOptions { fields: fields.clone(), limit: 2, version, ..ListOptions::default() };
+        for (want, is_last) in [("a b", false), ("c d", true)] {
+            let (names, token, remaining) = page_in(&cluster, &context, &options).await.unwrap();
+            assert_eq!((names.join(" ").as_str(), token.is_none(), remaining), (want, is_last, None), "{namespace}");
+            options.continue_token = token;
+        }
     }
 }
 
