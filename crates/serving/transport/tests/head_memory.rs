@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use binnacle_metrics::Registry;
 use binnacle_request::{Body, BoxError, ConnectionInfo, Pieces, ShutdownTrigger};
+use binnacle_testkit::frames::{Frame, Frames, HEADERS};
 use binnacle_testkit::https::{Client, Handshake};
 use binnacle_transport::{
     BoundPort, ConnectionLimits, ConnectionMetrics, DefaultCertificate, ListenerHandle, PortSharing, ResponseBody,
@@ -28,6 +29,8 @@ use tokio_rustls::client::TlsStream;
 /// The number of connections, and the size of each head: 360 MB in total.
 const CONNECTIONS: usize = 400;
 const HEAD: usize = 900_000;
+const CONTINUATION: u8 = 9;
+const END_HEADERS: u8 = 4;
 /// The maximum growth of this process in KiB, with both sides of the connections. A buffer that grows may take twice as
 /// much as the 64 MiB that are counted.
 const GROWTH: usize = 200 << 10;
@@ -115,20 +118,69 @@ async fn http1(server: &Server, begin: &str, long: &[u8], end: &str) -> TlsStrea
     stream
 }
 
+/// Returns the frames of requests with a block of further headers. Their bodies never arrive.
+fn requests(streams: u32, block: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for stream in 0..streams {
+        let mut head = Frame::request(2 * stream + 1, "POST", "/waiting", &[], false);
+        (head.kind, head.flags) = (HEADERS, 0);
+        bytes.extend(head.bytes());
+        let mut parts = block.chunks(16 << 10).peekable();
+        while let Some(part) = parts.next() {
+            let flags = if parts.peek().is_none() { END_HEADERS } else { 0 };
+            bytes.extend(Frame::new(CONTINUATION, flags, head.stream, part).bytes());
+        }
+    }
+    bytes
+}
+
+/// Sends frames. The server may close the connection.
+async fn http2(server: &Server, frames: &[u8]) -> Frames {
+    let mut connection = Frames::connect(server.address, &server.handshake, &[]).await;
+    let _ = connection.write(frames).await;
+    connection
+}
+
+/// Opens all connections, and checks how much memory this process then has, and that others get answers.
+async fn check<C>(server: &Server, name: &str, open: impl AsyncFn() -> C) {
+    let before = memory();
+    let connections = futures::future::join_all((0..CONNECTIONS).map(async |_| open().await)).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let grown = memory().saturating_sub(before);
+    println!("{name}: {grown} KiB more");
+    assert!(grown < GROWTH, "{name}: {grown} KiB more");
+    let mut other = Client::connect(server.address, &server.handshake).await.unwrap();
+    assert_eq!(other.get("/answered").await.unwrap().body, "answer");
+    drop(connections);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn heads_on_many_connections_take_little_memory() {
     let server = Server::start().await;
     let long = vec![b'x'; HEAD];
     let begin = "GET /waiting HTTP/1.1\r\nhost: localhost\r\nx: ";
-    let before = memory();
     for (name, end) in [("incomplete", ""), ("complete", "\r\n\r\n")] {
-        let connections = (0..CONNECTIONS).map(async |_| http1(&server, begin, &long, end).await);
-        let connections = futures::future::join_all(connections).await;
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        let grown = memory().saturating_sub(before);
-        assert!(grown < GROWTH, "{name}: {grown} KiB more");
-        let mut other = Client::connect(server.address, &server.handshake).await.unwrap();
-        assert_eq!(other.get("/answered").await.unwrap().body, "answer");
-        drop(connections);
+        check(&server, name, async || http1(&server, begin, &long, end).await).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heads_of_http2_take_little_memory() {
+    let server = Server::start().await;
+    // A literal header with a length of three bytes: 127 + HEAD - 127 in groups of seven bits.
+    let rest = HEAD - 127;
+    let mut literal = vec![0, 1, b'x', 127, rest as u8 | 128, (rest >> 7) as u8 | 128, (rest >> 14) as u8];
+    literal.extend(vec![b'x'; HEAD]);
+    let frames = requests(1, &literal);
+    check(&server, "literal", async || http2(&server, &frames).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn compressed_heads_of_http2_take_little_memory() {
+    let server = Server::start().await;
+    // One header that is added to the table, and then its index: thirty heads of 2 MB each in memory.
+    let mut indexed = vec![0x40, 1, b'x', 1, b'y'];
+    indexed.extend([0xbe; 20_000]);
+    let frames = requests(30, &indexed);
+    check(&server, "compressed", async || http2(&server, &frames).await).await;
 }
