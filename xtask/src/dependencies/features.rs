@@ -16,10 +16,13 @@ pub(super) fn check(root: &Path) -> Result<Findings, String> {
     Ok(differences(&alone, &with_all))
 }
 
+/// What cargo adds to a package whose dependencies it has shown before. All of them would be millions of lines.
+const REPEATED: &str = " (*)";
+
 /// Returns lines of a package and its features.
 fn packages(root: &Path, selected: &[&str]) -> Result<BTreeSet<String>, String> {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["tree", "--locked", "--edges=normal,build", "--prefix=none", "--no-dedupe", "--format={p} has {f}"])
+        .args(["tree", "--locked", "--edges=normal,build", "--prefix=none", "--format={p} has {f}"])
         .args(selected)
         .current_dir(root)
         .output()
@@ -27,7 +30,7 @@ fn packages(root: &Path, selected: &[&str]) -> Result<BTreeSet<String>, String> 
     if !output.status.success() {
         return Err(format!("cargo tree: {}", String::from_utf8_lossy(&output.stderr).trim()));
     }
-    Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
+    Ok(String::from_utf8_lossy(&output.stdout).lines().map(|line| line.trim_end_matches(REPEATED).to_owned()).collect())
 }
 
 fn differences(alone: &BTreeSet<String>, with_all: &BTreeSet<String>) -> Findings {
