@@ -85,9 +85,10 @@ impl Server {
     pub async fn start(settings: Settings) -> Result<Handle, StartError> {
         let settings = settings.checked().map_err(StartFailure::from)?;
         binnacle_crypto::check().map_err(StartFailure::Crypto)?;
+        let (assembled, info) = assemble(settings).await?;
+        // A failed start logs only its error.
         let fips = binnacle_crypto::fips_module().unwrap_or_else(|| "none".to_owned());
         tracing::info!(fips, "cryptography by {}", binnacle_crypto::PROVIDER);
-        let (assembled, info) = assemble(settings).await?;
         Ok(Handle::of(assembled, info))
     }
 }
