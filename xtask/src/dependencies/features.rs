@@ -16,7 +16,7 @@ pub(super) fn check(root: &Path) -> Result<Findings, String> {
     Ok(differences(&alone, &with_all))
 }
 
-/// What cargo adds to a package whose dependencies it has shown before. All of them would be millions of lines.
+/// The mark that cargo adds to a package whose dependencies it has shown before. All of them would be millions of lines.
 const REPEATED: &str = " (*)";
 
 /// Returns lines of a package and its features.

@@ -158,7 +158,7 @@ fn ensure_private(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Checks the owner and the mode of a directory that belongs to another user. Whoever can write to it can replace the
+/// Checks the owner and the mode of a directory that belongs to another user. Users who can write to it can replace the
 /// server's files: the owner, who must be root, and the group.
 fn accept_volume(owner: u32, mode: u32) -> Result<(), String> {
     if owner != 0 {

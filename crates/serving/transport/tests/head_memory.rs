@@ -36,12 +36,12 @@ const END_HEADERS: u8 = 4;
 const GROWTH: usize = 200 << 10;
 
 /// Answers one path, and keeps all other requests.
-struct Waiting;
+struct Waiter;
 
 /// A response body that holds nothing.
 struct TestBody(Body);
 
-impl Service for Waiting {
+impl Service for Waiter {
     type Body = TestBody;
 
     async fn serve(&self, request: Request<Body>, _: Arc<ConnectionInfo>) -> Response<TestBody> {
@@ -92,7 +92,7 @@ impl Server {
         let limits = ConnectionLimits { total: 1000, unauthenticated: 900, unauthenticated_per_address: 800 };
         let listener = port.with_tls(tls.unwrap()).limits(limits);
         let metrics = ConnectionMetrics::register(&Registry::new()).unwrap();
-        let listener = listener.start(Arc::new(Waiting), shutdown, metrics);
+        let listener = listener.start(Arc::new(Waiter), shutdown, metrics);
         Self { address, handshake: Handshake::new(serving.pem()), _listener: listener, _trigger: trigger }
     }
 }
@@ -147,7 +147,6 @@ async fn check<C>(server: &Server, name: &str, open: impl AsyncFn() -> C) {
     let connections = futures::future::join_all((0..CONNECTIONS).map(async |_| open().await)).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     let grown = memory().saturating_sub(before);
-    println!("{name}: {grown} KiB more");
     assert!(grown < GROWTH, "{name}: {grown} KiB more");
     let mut other = Client::connect(server.address, &server.handshake).await.unwrap();
     assert_eq!(other.get("/answered").await.unwrap().body, "answer");

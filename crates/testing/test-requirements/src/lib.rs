@@ -84,7 +84,7 @@ struct Condition {
     variable: Option<&'static str>,
     /// What Python must be able to import.
     packages: &'static str,
-    /// What the program must say about its version.
+    /// The condition on the version of the program.
     version: Option<Version>,
 }
 
