@@ -60,7 +60,7 @@ fn split_domain(image: &str) -> (&str, Cow<'_, str>) {
 }
 
 fn is_name(domain: &str, path: &str) -> bool {
-    // What cannot be a registry is the first component of the path, and counts towards its length.
+    // A domain that cannot be a registry is the first component of the path, and counts towards its length.
     let length = match is_domain(domain) {
         true => path.len(),
         false if is_component(domain) => domain.len() + 1 + path.len(),
