@@ -87,7 +87,8 @@ fn build(name: &str) -> PathBuf {
     for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_package(&name.to_string_lossy())) {
         command.env_remove(name);
     }
-    if parent.join("CACHEDIR.TAG").exists() {
+    // Cargo keeps this file in the target directory itself, also in one that it did not make (and does not tag).
+    if parent.join(".rustc_info.json").exists() {
         command.arg("--target-dir").arg(parent);
     } else {
         command.arg("--target-dir").arg(parent.parent().unwrap()).arg("--target").arg(parent.file_name().unwrap());
