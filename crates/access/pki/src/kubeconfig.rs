@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 /// Returns a kubeconfig with embedded certificates and keys.
-pub(crate) fn kubeconfig(server: &str, authority_pem: &str, certificate_pem: &str, key_pem: &str) -> String {
+pub fn kubeconfig(server: &str, authority_pem: &str, certificate_pem: &str, key_pem: &str) -> String {
     let [authority, certificate, key] = [authority_pem, certificate_pem, key_pem].map(|pem| STANDARD.encode(pem));
     format!(
         "apiVersion: v1

@@ -33,6 +33,7 @@ pub mod private_files;
 mod renewal;
 
 pub use client_files::{ClientFile, ClientFiles, OperatorCertificate, SERVING_CERTIFICATE, SERVING_KEY};
+pub use kubeconfig::kubeconfig;
 pub use names::SubjectAltNames;
-pub use pki::{CertifiedKey, Clock, Files, Pki, PkiError, ServingCertificate, system_clock};
+pub use pki::{CertifiedKey, Clock, ClusterKeys, Files, Pki, PkiError, ServingCertificate, system_clock};
 pub use renewal::{CertificateUsers, Expiry, Renewer};

@@ -1,6 +1,7 @@
 //! All certificates and keys of a server, read from files or created.
 
 mod authority;
+mod cluster_keys;
 mod files;
 mod issuance;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use x509_parser::extensions::ParsedExtension;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use authority::{Authorities, Authority};
+pub use cluster_keys::ClusterKeys;
 pub use files::Files;
 
 use crate::SubjectAltNames;
@@ -80,6 +82,14 @@ pub enum PkiError {
 /// Returns the clock of this machine.
 pub fn system_clock() -> Clock {
     Arc::new(OffsetDateTime::now_utc)
+}
+
+impl CertifiedKey {
+    /// Returns true if the certificate can be read, and the predicate holds for it.
+    fn is(&self, predicate: impl FnOnce(&X509Certificate<'_>) -> bool) -> bool {
+        let der = CertificateDer::from_pem_slice(self.certificate.as_bytes());
+        der.is_ok_and(|der| X509Certificate::from_der(&der).is_ok_and(|(_, parsed)| predicate(&parsed)))
+    }
 }
 
 impl Pki {

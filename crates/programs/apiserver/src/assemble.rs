@@ -1,5 +1,5 @@
-//! Assembles the whole server in phases: [`Inputs`], [`Security`], [`Apis`], [`Background`], [`listen`]. Each consumes
-//! the last one.
+//! Assembles the whole server in phases: [`Inputs`], [`Endpoint`], [`Security`], [`Apis`], [`Background`], [`listen`].
+//! Each consumes the last one.
 
 mod address;
 mod apis;
@@ -7,13 +7,16 @@ mod background;
 mod built_in;
 mod check;
 mod client_access;
+mod cluster;
 mod config_files;
 mod debugging;
+mod endpoint;
 mod failure;
 mod handlers;
 mod health;
 mod inputs;
 mod listen;
+mod logical_cluster;
 mod manifests;
 mod own_certificates;
 mod peers;
@@ -24,16 +27,21 @@ mod storage_version_gate;
 mod validation_metrics;
 mod webhooks;
 
+use std::sync::Arc;
+
 use binnacle_server::{Build, KUBERNETES_VERSION};
 
 use self::apis::Apis;
 use self::background::Background;
 pub(crate) use self::check::check_files;
+use self::endpoint::Endpoint;
 pub(crate) use self::failure::{StartFailure, not_registered};
 use self::inputs::Inputs;
 use self::listen::listen;
+pub(crate) use self::logical_cluster::SharedHost;
 use self::security::Security;
 use crate::assembled_server::AssembledServer;
+use crate::logical_clusters::LogicalClusters;
 use crate::server::ServerInfo;
 use crate::settings::Settings;
 
@@ -50,9 +58,23 @@ pub fn build(reported: Option<&str>) -> Build {
 
 /// Assembles the server. Steps that can fail and leave nothing behind come first.
 pub(crate) async fn assemble(config: Settings) -> Result<(AssembledServer, ServerInfo), StartFailure> {
-    let inputs = Inputs::load(config).await?;
-    let security = Security::prepare(inputs)?;
+    let (mut inputs, holdings) = Inputs::load(config).await?;
+    let (endpoint, identity) = Endpoint::prepare(&mut inputs, &holdings)?;
+    let security = Security::prepare(inputs, identity)?;
     let apis = Apis::build(security)?;
-    let background = Background::start(apis)?;
-    Ok(listen(background))
+    let mut background = Background::start(apis, Some(endpoint.expiry()))?;
+    let (trust, shutdown) = (background.access.trust.clone(), background.signals.shutdown.clone());
+    let clusters = logical_clusters(&mut background, &endpoint);
+    let endpoint = endpoint.start_renewal(&trust, &mut background.watch_tasks, &shutdown);
+    Ok(listen(background, holdings, endpoint, clusters))
+}
+
+/// Starts to serve logical clusters, if the server hosts any.
+fn logical_clusters(host: &mut Background, endpoint: &Endpoint) -> Option<Arc<LogicalClusters>> {
+    if !host.base.config.misc.logical_clusters {
+        return None;
+    }
+    let serving = endpoint.tls.certificates();
+    let shared = SharedHost::of(&host.base, (&host.storage, &host.canary), serving, endpoint.authorities.clone());
+    Some(LogicalClusters::start(shared, &host.catalog, &mut host.watch_tasks, &host.signals.shutdown))
 }

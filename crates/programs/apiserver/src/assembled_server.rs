@@ -2,51 +2,35 @@
 
 use std::sync::Arc;
 
-use binnacle_audit::Auditor;
-use binnacle_controllers::Manager;
-use binnacle_registry::Catalog;
-use binnacle_request::ShutdownTrigger;
 use binnacle_server::{Canary, CanaryTimes, Server};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Notify, watch};
-use tokio::task::JoinSet;
 
 use crate::admin_socket::AdminSocket;
+use crate::cluster::Cluster;
+use crate::cluster_storage::ClusterStorage;
 use crate::data_dir::DataDir;
-use crate::encryption::AtRest;
-use crate::health::FailedTasks;
-use crate::store_maintenance::StoreMaintenance;
-use crate::stores::Stores;
+use crate::logical_clusters::{ClusterRouter, LogicalClusters};
 
 /// A server that is ready to run.
 pub(crate) struct AssembledServer {
-    pub(crate) server: Server,
-    pub(crate) resources: Catalog,
-    pub(crate) stores: Stores,
+    pub(crate) server: Server<ClusterRouter>,
+    pub(crate) cluster: Cluster,
+    /// The logical clusters that the server hosts.
+    pub(crate) clusters: Option<Arc<LogicalClusters>>,
+    pub(crate) storage: ClusterStorage,
     /// Dropped before the stores are closed.
     pub(crate) admin_socket: Option<AdminSocket>,
-    pub(crate) at_rest: Option<AtRest>,
-    pub(crate) controllers: Manager,
-    /// Tasks that watch the data of components; they end with the server.
-    pub(crate) watch_tasks: JoinSet<()>,
-    pub(crate) failed_tasks: FailedTasks,
-    /// Background tasks for the stores.
-    pub(crate) store_maintenance: StoreMaintenance,
-    pub(crate) auditor: Option<Arc<Auditor>>,
     /// Directories that are removed with the server, if they are temporary.
     pub(crate) data: Option<DataDir>,
     /// Notified when the disk of the store has failed.
     pub(crate) disk_failed: Arc<Notify>,
     /// Its connections end on drop.
     pub(crate) front: FrontRuntime,
-    pub(crate) shutdown_on_drop: ShutdownOnDrop,
 }
 
 /// The runtime for accepting connections, TLS handshakes and health checks, which the work of requests never blocks.
 pub(crate) struct FrontRuntime(Option<Runtime>);
-
-/// A guard that ends all tasks on drop: neither a failed start nor the shutdown of the runtime leaves a task behind.
-pub(crate) struct ShutdownOnDrop(pub(crate) ShutdownTrigger);
 
 impl AssembledServer {
     /// Serves until `stop` is done. Sends `ready` when the objects of every cluster exist.
@@ -61,10 +45,11 @@ impl AssembledServer {
         {
             let served = self.server.run(stop);
             tokio::pin!(served);
+            let Cluster { controllers, failed_tasks, watch_tasks, .. } = &mut self.cluster;
             let serving = async {
                 tokio::select! {
                     () = &mut served => {}
-                    () = self.controllers.done() => {
+                    () = controllers.done() => {
                         ready.send_replace(true);
                         served.await;
                     }
@@ -72,19 +57,16 @@ impl AssembledServer {
             };
             tokio::select! {
                 () = serving => {}
-                () = self.failed_tasks.watch(&mut self.watch_tasks) => {}
+                () = failed_tasks.watch(watch_tasks) => {}
             }
         }
-        drop((self.store_maintenance, self.at_rest));
-        if let Some(auditor) = self.auditor {
-            auditor.shutdown().await;
+        if let Some(clusters) = &self.clusters {
+            clusters.ended().await;
         }
-        self.controllers.ended().await;
-        self.failed_tasks.wait(&mut self.watch_tasks).await;
+        self.cluster.ended().await;
         drop(self.admin_socket);
-        self.resources.close();
-        self.stores.close().await;
-        drop((self.shutdown_on_drop, self.front, self.data));
+        self.storage.stores.close().await;
+        drop((self.storage, self.front, self.data));
     }
 }
 
@@ -115,13 +97,5 @@ impl Drop for FrontRuntime {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }
-    }
-}
-
-// === impl ShutdownOnDrop ===
-
-impl Drop for ShutdownOnDrop {
-    fn drop(&mut self) {
-        self.0.fire();
     }
 }

@@ -47,6 +47,12 @@ impl AtRest {
         Ok(Some(Self { encryption, reloading }))
     }
 
+    /// Returns the same encryption for the keys below another root. It follows the same configuration.
+    pub(crate) fn below(&self, root: &str) -> Self {
+        let encryption = Arc::new(self.encryption.for_keys(StorageKeys::new(root, key_prefixes())));
+        Self { encryption, reloading: None }
+    }
+
     /// Wraps the stores with encryption.
     pub(crate) fn wrap(&self, options: StorageOptions) -> StorageOptions {
         let wrap = |store| Arc::new(EncryptedStore::new(store, Arc::clone(&self.encryption))) as Arc<_>;

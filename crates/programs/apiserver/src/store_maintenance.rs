@@ -6,9 +6,11 @@ use std::time::Duration;
 use binnacle_metrics::Registry;
 use binnacle_registry::Resource;
 use binnacle_storage_metrics::{FirstCount, count_objects, measure_databases, register_resources};
-use binnacle_store::{Compactor, spawn_compactor};
+use binnacle_store::{Compactor, Revision, spawn_compactor};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::cluster_storage::{ClusterStorage, Compactions};
 use crate::settings::Storage;
 use crate::stores::Stores;
 
@@ -21,14 +23,16 @@ pub(crate) struct StoreMaintenance {
 
 impl StoreMaintenance {
     pub(crate) fn start(
-        stores: &Stores,
+        cluster: &ClusterStorage,
         resources: &[Arc<Resource>],
         storage: &Storage,
         registry: &Registry,
     ) -> Result<Self, prometheus::Error> {
+        let mut tasks = forget_compacted(cluster, resources);
+        // The host maintains the stores for all clusters.
+        let stores = (!cluster.is_logical()).then_some(&*cluster.stores);
         let interval = storage.compaction_interval.filter(|_| !storage.read_only);
-        let compactors = interval.map(|every| compactors(stores, resources, every));
-        let mut tasks = Vec::new();
+        let compactors = stores.zip(interval).map(|(stores, every)| compactors(stores, &cluster.compactions, every));
         register_resources(resources, registry)?;
         let mut counted = FirstCount::done();
         if let Some(every) = storage.count_metric_interval {
@@ -36,7 +40,8 @@ impl StoreMaintenance {
             tasks.push(task);
             counted = first;
         }
-        let (embedded, clusters) = (stores.embedded(), stores.clusters().to_vec());
+        let (embedded, clusters) =
+            stores.map_or_else(Default::default, |stores| (stores.embedded(), stores.clusters().to_vec()));
         let has_database = !clusters.is_empty() || embedded.is_some();
         if let Some(every) = storage.size_metric_interval.filter(|_| has_database) {
             tasks.push(measure_databases(embedded, clusters, every, registry)?);
@@ -55,14 +60,26 @@ impl Drop for StoreMaintenance {
     }
 }
 
-/// Starts one compactor for each store, which reports its revisions to the caches of that store.
-fn compactors(stores: &Stores, resources: &[Arc<Resource>], every: Duration) -> Vec<Compactor> {
+/// Starts one compactor for each store.
+fn compactors(stores: &Stores, compactions: &Arc<Compactions>, every: Duration) -> Vec<Compactor> {
     let compactor = |(at, store)| {
-        let inside = resources.iter().filter(|resource| stores.index_of(&resource.group_resource()) == at);
-        let caches: Vec<_> = inside.map(|resource| Arc::clone(&resource.collection)).collect();
-        spawn_compactor(store, every, move |revision| {
-            caches.iter().for_each(|collection| collection.cache.forget_before(revision));
-        })
+        let compactions = compactions.clone();
+        spawn_compactor(store, every, move |revision| compactions.report(at, revision))
     };
     stores.all().into_iter().enumerate().map(compactor).collect()
+}
+
+/// Removes what was compacted from the caches of the cluster.
+fn forget_compacted(cluster: &ClusterStorage, resources: &[Arc<Resource>]) -> Vec<JoinHandle<()>> {
+    let follow = |(at, mut compacted): (usize, watch::Receiver<Revision>)| {
+        let inside = resources.iter().filter(|resource| cluster.stores.index_of(&resource.group_resource()) == at);
+        let caches: Vec<_> = inside.map(|resource| Arc::clone(&resource.collection)).collect();
+        tokio::spawn(async move {
+            while compacted.changed().await.is_ok() {
+                let revision = *compacted.borrow_and_update();
+                caches.iter().for_each(|collection| collection.cache.forget_before(revision));
+            }
+        })
+    };
+    cluster.compactions.subscribe().into_iter().enumerate().map(follow).collect()
 }

@@ -98,10 +98,7 @@ impl Stores {
 
     /// Waits until each etcd cluster answers. Refuses a store with an unfinished migration: it is not complete.
     pub(crate) async fn check_unfinished_migration(&self) -> Result<(), StartFailure> {
-        let root = match self {
-            Self::Embedded { .. } => ROOT,
-            Self::Etcd(clusters) => &clusters.root,
-        };
+        let root = self.root();
         for (at, store) in self.all().into_iter().enumerate() {
             let read = || store.get(unfinished_migration_key(root), None);
             let marker = match self {
@@ -131,12 +128,12 @@ impl Stores {
 
     /// Returns the storage options of the resources.
     pub(crate) fn options(&self, storage: &Storage, features: &Arc<Features>) -> StorageOptions {
-        let (root, overrides) = match self {
-            Self::Embedded { .. } => (ROOT.to_owned(), HashMap::new()),
-            Self::Etcd(clusters) => (clusters.root.clone(), clusters.overrides()),
+        let overrides = match self {
+            Self::Embedded { .. } => HashMap::new(),
+            Self::Etcd(clusters) => clusters.overrides(),
         };
         StorageOptions {
-            root,
+            root: self.root().to_owned(),
             overrides,
             media_type: storage.media_type,
             uncached: storage.uncached.clone(),
@@ -146,6 +143,14 @@ impl Stores {
             garbage_collector: storage.garbage_collector,
             features: features.clone(),
             ..StorageOptions::new(self.main())
+        }
+    }
+
+    /// Returns the prefix of all keys, which ends with a slash.
+    pub(crate) fn root(&self) -> &str {
+        match self {
+            Self::Embedded { .. } => ROOT,
+            Self::Etcd(clusters) => &clusters.root,
         }
     }
 

@@ -77,6 +77,10 @@ impl Store for RetryingStore {
         self.retry(move |store| store.txn(txn.clone()))
     }
 
+    fn delete_range(&self, range: Range<Bytes>) -> BoxFuture<'_, Result<u64, StoreError>> {
+        self.retry(move |store| store.delete_range(range.clone()))
+    }
+
     fn watch(&self, range: Range<Bytes>, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
         self.retry(move |store| store.watch(range.clone(), after))
     }

@@ -110,6 +110,16 @@ impl Chain {
         &self.inflight
     }
 
+    /// Makes the shutdown of a server with another chain wait for this one's requests.
+    pub fn count_in(&self, other: &Self) {
+        self.inflight.set_parent(&other.inflight);
+    }
+
+    /// Waits until all responses to requests that are not long-running are complete.
+    pub async fn short_requests_done(&self) {
+        self.inflight.wait_for_short_requests().await;
+    }
+
     pub(crate) fn metrics(&self) -> &Arc<Metrics> {
         &self.config.metrics
     }

@@ -1,7 +1,7 @@
 //! Counts of requests in progress, for metrics, and to detect at shutdown that all responses are complete.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use tokio::sync::Notify;
@@ -16,6 +16,8 @@ pub struct InFlight {
     short: Count,
     /// The number of sent bytes of responses.
     sent: AtomicU64,
+    /// Counts the requests, too, as its shutdown waits for them.
+    parent: OnceLock<Arc<InFlight>>,
 }
 
 /// The kind of a counted request.
@@ -50,7 +52,14 @@ impl InFlight {
             long_running: Count::default(),
             short: Count::default(),
             sent: AtomicU64::default(),
+            parent: OnceLock::new(),
         })
+    }
+
+    /// Makes the shutdown of another chain wait for the short requests of this one.
+    pub(crate) fn set_parent(&self, parent: &Arc<Self>) {
+        // The first parent remains.
+        let _ = self.parent.set(parent.clone());
     }
 
     pub(crate) fn begin(self: &Arc<Self>, kind: RequestKind) -> RequestGuard {
@@ -61,12 +70,16 @@ impl InFlight {
     /// Counts a short request as in progress until the guard is dropped.
     pub(crate) fn begin_short(self: &Arc<Self>) -> ShortRequestGuard {
         self.short.now.fetch_add(1, Ordering::AcqRel);
-        ShortRequestGuard(self.clone())
+        let _parent = self.parent.get().map(|parent| Box::new(parent.begin_short()));
+        ShortRequestGuard { inflight: self.clone(), _parent }
     }
 
     /// Counts sent bytes.
     pub(crate) fn add_sent_bytes(&self, bytes: u64) {
         self.sent.fetch_add(bytes, Ordering::Relaxed);
+        if let Some(parent) = self.parent.get() {
+            parent.add_sent_bytes(bytes);
+        }
     }
 
     /// Returns the number of bytes sent so far, which changes while clients read responses.
@@ -104,11 +117,14 @@ impl InFlight {
 }
 
 /// A guard for a short request in progress.
-pub(crate) struct ShortRequestGuard(Arc<InFlight>);
+pub(crate) struct ShortRequestGuard {
+    inflight: Arc<InFlight>,
+    _parent: Option<Box<ShortRequestGuard>>,
+}
 
 impl Drop for ShortRequestGuard {
     fn drop(&mut self) {
-        self.0.short.end();
+        self.inflight.short.end();
     }
 }
 

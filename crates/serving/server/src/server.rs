@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_request::ShutdownTrigger;
-use binnacle_transport::Listener;
+use binnacle_transport::{Listener, Service};
 
 use crate::Chain;
 use crate::inflight::RequestKind;
@@ -16,8 +16,11 @@ const MAX_STALL: Duration = Duration::from_millis(300);
 const MAX_DRAIN: Duration = Duration::from_secs(10);
 
 /// A bound listener with its handler chain.
-pub struct Server {
+pub struct Server<S = Chain> {
     listener: Listener,
+    /// Handles the requests of connections.
+    service: Arc<S>,
+    /// Counts the requests that a shutdown waits for.
     chain: Arc<Chain>,
     trigger: ShutdownTrigger,
     shutdown_config: ShutdownConfig,
@@ -53,7 +56,16 @@ impl Default for ShutdownConfig {
 impl Server {
     /// Creates a server; `trigger` must fire the shutdown signal of the chain.
     pub fn new(listener: Listener, chain: Arc<Chain>, trigger: ShutdownTrigger) -> Self {
-        Self { listener, chain, trigger, shutdown_config: ShutdownConfig::default() }
+        Self { listener, service: chain.clone(), chain, trigger, shutdown_config: ShutdownConfig::default() }
+    }
+}
+
+impl<S: Service> Server<S> {
+    /// Sets another service for the requests of connections, in front of the chain.
+    #[must_use]
+    pub fn with_service<T: Service>(self, service: Arc<T>) -> Server<T> {
+        let Self { listener, chain, trigger, shutdown_config, .. } = self;
+        Server { listener, service, chain, trigger, shutdown_config }
     }
 
     /// Sets the steps and delays of the shutdown.
@@ -66,7 +78,7 @@ impl Server {
     /// aborted.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let mut handle = self.listener.start(
-            self.chain.clone(),
+            self.service.clone(),
             self.chain.shutdown().clone(),
             self.chain.metrics().connections().clone(),
         );

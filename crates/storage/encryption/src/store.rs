@@ -18,13 +18,19 @@ pub type EncryptedStore<S> = LayeredStore<Encryption, S>;
 /// The transformers in use, shared by all stores of a server.
 pub struct Encryption {
     keys: StorageKeys,
-    current: RwLock<Arc<Transformers>>,
+    current: Arc<RwLock<Arc<Transformers>>>,
     metrics: Metrics,
 }
 
 impl Encryption {
     pub fn new(keys: StorageKeys, transformers: Transformers, metrics: Metrics) -> Self {
-        Self { keys, current: RwLock::new(Arc::new(transformers)), metrics }
+        Self { keys, current: Arc::new(RwLock::new(Arc::new(transformers))), metrics }
+    }
+
+    /// Returns the same encryption for other keys: it always uses the same transformers as this one.
+    #[must_use]
+    pub fn for_keys(&self, keys: StorageKeys) -> Self {
+        Self { keys, current: self.current.clone(), metrics: self.metrics.clone() }
     }
 
     /// Replaces the transformers. Calls in progress still use the old ones.

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::ops::{ControlFlow, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +17,7 @@ use crate::compaction::Marker;
 use crate::disk::{Batch, Disk};
 use crate::files::{is_out_of_space, is_transient};
 use crate::history;
-use crate::index::{LiveVersion, lease_id};
+use crate::index::{LiveVersion, VersionLookup, lease_id};
 use crate::lease::MAX_TTL_SECONDS;
 use crate::queue::{GroupEstimate, MAX_GROUP_BYTES};
 use crate::record::{self, Deletion, Put};
@@ -28,12 +29,39 @@ pub(crate) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
 /// A request to the committer.
 pub(crate) enum Command {
-    Txn { txn: Txn, reply: Reply<TxnResponse> },
-    Grant { ttl_seconds: u64, reply: Reply<LeaseId> },
-    Revoke { lease: i64, reply: Reply<()> },
-    Compact { marker: Marker, reply: Reply<()> },
+    Txn {
+        txn: Txn,
+        reply: Reply<TxnResponse>,
+    },
+    Grant {
+        ttl_seconds: u64,
+        reply: Reply<LeaseId>,
+    },
+    Revoke {
+        lease: i64,
+        reply: Reply<()>,
+    },
+    /// Deletes the first keys of a range.
+    DeleteRange {
+        range: Range<Bytes>,
+        reply: Reply<DeletedKeys>,
+    },
+    Compact {
+        marker: Marker,
+        reply: Reply<()>,
+    },
 }
 
+/// The result of [`Command::DeleteRange`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeletedKeys {
+    pub(crate) deleted: u64,
+    /// True if the range may have more keys.
+    pub(crate) more: bool,
+}
+
+/// The maximum number of keys that are deleted together. Other writers wait for them.
+const MAX_DELETED_KEYS: usize = 512;
 /// The pause before the end of a lease is retried after the disk failed the write.
 const EXPIRY_RETRY: Duration = Duration::from_secs(1);
 
@@ -89,6 +117,7 @@ enum Effect {
 enum PendingReply {
     Txn(Reply<TxnResponse>, TxnResponse),
     Granted(Reply<LeaseId>, LeaseId),
+    Deleted(Reply<DeletedKeys>, DeletedKeys),
     Done(Reply<()>),
 }
 
@@ -102,9 +131,9 @@ impl Committer<'_> {
             let (count, started) = (commands.len(), Instant::now());
             let mut draft = self.draft();
             for command in commands {
-                // A lease ends in a step of its own. It deletes the keys that are visible to readers, so no write may
-                // be pending before it, and no later write may attach a key to it.
-                let is_exclusive = matches!(command, Command::Revoke { .. });
+                // A lease and a range are deleted in a step of their own: they delete the keys that are visible to readers,
+                // so no write may be pending before them, and no later write may attach a key to the lease.
+                let is_exclusive = matches!(command, Command::Revoke { .. } | Command::DeleteRange { .. });
                 if is_exclusive || draft.bytes >= MAX_GROUP_BYTES {
                     self.commit(draft);
                     draft = self.draft();
@@ -193,6 +222,10 @@ impl Committer<'_> {
                 Ok(()) => draft.replies.push(PendingReply::Done(reply)),
                 Err(error) => drop(reply.send(Err(error))),
             },
+            Command::DeleteRange { range, reply } => match self.delete_range(draft, &range) {
+                Ok(deleted) => draft.replies.push(PendingReply::Deleted(reply, deleted)),
+                Err(error) => drop(reply.send(Err(error))),
+            },
             Command::Compact { marker, reply } => {
                 draft.batch.meta.push(marker.fact());
                 draft.effects.push(Effect::Compacted { revision: marker.revision });
@@ -245,6 +278,42 @@ impl Committer<'_> {
         draft.batch.meta.push(recovery::lease_fact(lease, None));
         draft.effects.push(Effect::Revoked { lease });
         Ok(())
+    }
+
+    /// Deletes the first keys of a range, all at one revision. The draft must have no pending writes.
+    fn delete_range(&self, draft: &mut Draft, range: &Range<Bytes>) -> Result<DeletedKeys, StoreError> {
+        let state = self.shared.state.read();
+        let (mut keys, mut more, revision) = (Vec::new(), false, draft.revision);
+        let visited = state.index.range(range, None, &mut |key, entry| {
+            if matches!(entry.at(revision), VersionLookup::Absent) {
+                return ControlFlow::Continue(());
+            }
+            more = keys.len() == MAX_DELETED_KEYS;
+            if more {
+                return ControlFlow::Break(());
+            }
+            keys.push(key.clone());
+            ControlFlow::Continue(())
+        });
+        visited.map_err(|error| read_error(&error))?;
+        let (mut current, mut bytes) = (Vec::new(), 0);
+        for key in &keys {
+            if bytes >= MAX_GROUP_BYTES {
+                more = true;
+                break;
+            }
+            // The deletion's event has the value, for watches.
+            if let Some(kv) = draft.current(&state, self.disk, key)? {
+                bytes += kv.key.len() + kv.value.len();
+                current.push(kv);
+            }
+        }
+        drop(state);
+        let deleted = current.len() as u64;
+        if deleted > 0 {
+            draft.delete(current);
+        }
+        Ok(DeletedKeys { deleted, more })
     }
 
     /// Makes a draft durable, then visible, and then replies to its callers. Returns false if it was not written.
@@ -429,6 +498,7 @@ impl Command {
         match self {
             Self::Txn { reply, .. } => drop(reply.send(Err(error))),
             Self::Grant { reply, .. } => drop(reply.send(Err(error))),
+            Self::DeleteRange { reply, .. } => drop(reply.send(Err(error))),
             Self::Revoke { reply, .. } | Self::Compact { reply, .. } => drop(reply.send(Err(error))),
         }
     }
@@ -441,6 +511,7 @@ impl PendingReply {
         match self {
             Self::Txn(reply, response) => drop(reply.send(Ok(response))),
             Self::Granted(reply, lease) => drop(reply.send(Ok(lease))),
+            Self::Deleted(reply, deleted) => drop(reply.send(Ok(deleted))),
             Self::Done(reply) => drop(reply.send(Ok(()))),
         }
     }
@@ -449,6 +520,7 @@ impl PendingReply {
         match self {
             Self::Txn(reply, _) => drop(reply.send(Err(error))),
             Self::Granted(reply, _) => drop(reply.send(Err(error))),
+            Self::Deleted(reply, _) => drop(reply.send(Err(error))),
             Self::Done(reply) => drop(reply.send(Err(error))),
         }
     }

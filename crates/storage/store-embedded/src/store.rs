@@ -231,6 +231,21 @@ impl Store for EmbeddedStore {
         self.submit(|reply| Command::Txn { txn, reply }).boxed()
     }
 
+    fn delete_range(&self, range: Range<Bytes>) -> BoxFuture<'_, Result<u64, StoreError>> {
+        async move {
+            let mut deleted = 0;
+            loop {
+                let range = range.clone();
+                let batch = self.submit(|reply| Command::DeleteRange { range, reply }).await?;
+                deleted += batch.deleted;
+                if !batch.more {
+                    return Ok(deleted);
+                }
+            }
+        }
+        .boxed()
+    }
+
     fn watch(&self, range: Range<Bytes>, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
         ready(watch::watch(&self.shared, range, after.0)).boxed()
     }

@@ -9,6 +9,7 @@ use prost::{Message, Oneof};
 pub(crate) mod path {
     pub(crate) const RANGE: &str = "/etcdserverpb.KV/Range";
     pub(crate) const PUT: &str = "/etcdserverpb.KV/Put";
+    pub(crate) const DELETE_RANGE: &str = "/etcdserverpb.KV/DeleteRange";
     pub(crate) const TXN: &str = "/etcdserverpb.KV/Txn";
     pub(crate) const COMPACT: &str = "/etcdserverpb.KV/Compact";
     pub(crate) const WATCH: &str = "/etcdserverpb.Watch/Watch";
@@ -67,6 +68,8 @@ pub(crate) struct RangeRequest {
     pub(crate) limit: i64,
     #[prost(int64, tag = "4")]
     pub(crate) revision: i64,
+    #[prost(bool, tag = "8")]
+    pub(crate) keys_only: bool,
     #[prost(bool, tag = "9")]
     pub(crate) count_only: bool,
 }
@@ -112,12 +115,17 @@ pub(crate) struct PutResponse {
 pub(crate) struct DeleteRangeRequest {
     #[prost(bytes = "bytes", tag = "1")]
     pub(crate) key: bytes::Bytes,
+    /// Empty for one key.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(crate) range_end: bytes::Bytes,
     #[prost(bool, tag = "3")]
     pub(crate) prev_kv: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct DeleteRangeResponse {
+    #[prost(int64, tag = "2")]
+    pub(crate) deleted: i64,
     #[prost(message, repeated, tag = "3")]
     pub(crate) prev_kvs: Vec<KeyValue>,
 }

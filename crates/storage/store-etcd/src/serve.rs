@@ -98,7 +98,7 @@ async fn handle(store: Arc<dyn Store>, request: http::Request<Incoming>) -> Resu
             let codec = ProstCodec::<StatusResponse, StatusRequest>::default();
             tonic::server::Grpc::new(codec).unary(service, request).await
         }
-        path::TXN | path::COMPACT | path::LEASE_GRANT | path::LEASE_REVOKE => {
+        path::TXN | path::DELETE_RANGE | path::COMPACT | path::LEASE_GRANT | path::LEASE_REVOKE => {
             Status::permission_denied("etcdserver: permission denied").into_http()
         }
         _ => Status::unimplemented("this store is offered for reading").into_http(),
@@ -110,9 +110,10 @@ async fn range(store: &dyn Store, request: api::RangeRequest) -> Result<api::Ran
     if request.range_end.is_empty() {
         let (kv, current) = store.get(request.key, revision).await.map_err(status_of)?;
         let count = i64::from(kv.is_some());
-        let kvs = kv.filter(|_| !request.count_only).map(to_api);
+        let kvs = kv.filter(|_| !request.count_only).map(|kv| range_entry(kv, request.keys_only));
         return Ok(api::RangeResponse { header: header(current), kvs: kvs.into_iter().collect(), more: false, count });
     }
+    let keys_only = request.keys_only;
     let request = RangeRequest {
         range: bounds(request.key, request.range_end),
         revision,
@@ -122,7 +123,7 @@ async fn range(store: &dyn Store, request: api::RangeRequest) -> Result<api::Ran
     let found = store.range(request).await.map_err(status_of)?;
     Ok(api::RangeResponse {
         header: header(found.revision),
-        kvs: found.kvs.into_iter().map(to_api).collect(),
+        kvs: found.kvs.into_iter().map(|kv| range_entry(kv, keys_only)).collect(),
         more: found.more,
         count: i64::try_from(found.count).unwrap_or(i64::MAX),
     })
@@ -241,6 +242,10 @@ fn event(event: Event) -> api::Event {
             api::Event { kind: api::EVENT_DELETE, kv: Some(kv), prev_kv: previous.map(to_api) }
         }
     }
+}
+
+fn range_entry(kv: KeyValue, keys_only: bool) -> api::KeyValue {
+    to_api(if keys_only { KeyValue { value: Bytes::new(), ..kv } } else { kv })
 }
 
 fn to_api(kv: KeyValue) -> api::KeyValue {

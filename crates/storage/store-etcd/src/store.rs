@@ -37,6 +37,10 @@ const WRITE: Duration = Duration::from_secs(15);
 const READ: Duration = Duration::from_secs(15);
 const RANGE: Call = Call { path: path::RANGE, repeatable: true, timeout: READ };
 pub(crate) const TXN: Call = Call { path: path::TXN, repeatable: false, timeout: WRITE };
+/// A key that was written again after the first attempt belongs to the range, too.
+const DELETE_RANGE: Call = Call { path: path::DELETE_RANGE, repeatable: true, timeout: WRITE };
+/// The number of keys that are deleted together. Their values must fit in one message of a watch.
+const DELETED_KEYS: i64 = 128;
 /// An empty value may be written twice.
 const PUT_NOTHING: Call = Call { path: path::PUT, repeatable: true, timeout: WRITE };
 const COMPACT: Call = Call { path: path::COMPACT, repeatable: false, timeout: WRITE };
@@ -142,6 +146,7 @@ impl EtcdStore {
             range_end: end,
             limit: i64::try_from(request.limit).unwrap_or(i64::MAX),
             revision: signed(request.revision.unwrap_or_default().0),
+            keys_only: false,
             count_only: request.count_only,
         };
         let answer = self.read(operation, RANGE, wanted).await?;
@@ -166,6 +171,29 @@ impl EtcdStore {
             Ok(answer) => Ok(response_of(answer)),
             Err(failure) => Err(self.explain(failure).await),
         }
+    }
+
+    async fn delete_in_batches(&self, range: Range<Bytes>) -> Result<u64, StoreError> {
+        let mut deleted = 0;
+        let mut start = first_key(range.start);
+        while start < range.end {
+            let (key, range_end) = (start.clone(), range.end.clone());
+            let batch =
+                api::RangeRequest { key, range_end, limit: DELETED_KEYS, keys_only: true, ..Default::default() };
+            let batch = self.read("list", RANGE, batch).await?;
+            let Some(last) = batch.kvs.last() else { break };
+            let range_end = Bytes::from([&last.key, &b"\0"[..]].concat());
+            let (started, key) = (Instant::now(), start);
+            let request = DeleteRangeRequest { key: key.clone(), range_end: range_end.clone(), prev_kv: false };
+            let answer = self.hub.cluster.call::<_, api::DeleteRangeResponse>(DELETE_RANGE, request).await;
+            self.metrics.request("delete", &key, started, answer.is_err());
+            deleted += unsigned(answer.map_err(Failure::into_store_error)?.deleted);
+            if !batch.more {
+                break;
+            }
+            start = range_end;
+        }
+        Ok(deleted)
     }
 
     async fn begin_watch(&self, range: Range<Bytes>, after: Revision) -> Result<Watch, StoreError> {
@@ -212,6 +240,10 @@ impl Store for EtcdStore {
 
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, StoreError>> {
         self.carry_out(txn).boxed()
+    }
+
+    fn delete_range(&self, range: Range<Bytes>) -> BoxFuture<'_, Result<u64, StoreError>> {
+        self.delete_in_batches(range).boxed()
     }
 
     fn watch(&self, range: Range<Bytes>, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
@@ -294,7 +326,7 @@ pub(crate) fn write_of(key: Bytes, op: Op, prev_kv: bool) -> RequestUnion {
             let lease = lease.map_or(0, |lease| lease.0);
             RequestUnion::Put(PutRequest { key, value, lease, prev_kv, ..PutRequest::default() })
         }
-        Op::Delete => RequestUnion::Delete(DeleteRangeRequest { key, prev_kv }),
+        Op::Delete => RequestUnion::Delete(DeleteRangeRequest { key, prev_kv, ..DeleteRangeRequest::default() }),
     }
 }
 

@@ -16,6 +16,7 @@ use crate::{
 };
 
 pub mod compaction;
+pub mod deletions;
 pub mod leases;
 pub mod ranges;
 pub mod transactions;
@@ -40,6 +41,8 @@ macro_rules! contract_tests {
                 writes_only_if_expectation_holds, deleting_absent_key_changes_nothing,
                 stores_empty_binary_and_large_values, concurrent_writers_lose_no_increment,
                 concurrent_creates_have_one_winner;
+            deletions: deletes_exactly_the_keys_of_a_range, deletes_more_keys_than_a_batch_has,
+                deleting_an_empty_range_changes_nothing, deletes_keys_of_leases;
             ranges: range_is_ordered_and_excludes_its_end, limit_is_reported_by_more,
                 pages_show_one_revision_despite_writes, prefix_range_has_exactly_keys_with_prefix;
             compaction: reads_return_contents_at_revision, compaction_drops_earlier_revisions,

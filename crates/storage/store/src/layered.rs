@@ -176,6 +176,10 @@ macro_rules! delegate_maintenance_to {
             self.$inner.current_revision()
         }
 
+        fn delete_range(&self, range: std::ops::Range<$crate::Bytes>) -> $crate::Answer<'_, u64> {
+            self.$inner.delete_range(range)
+        }
+
         fn compact(&self, revision: $crate::Revision) -> $crate::Answer<'_, ()> {
             self.$inner.compact(revision)
         }

@@ -8,6 +8,7 @@ mod compactor;
 #[cfg(feature = "contract")]
 pub mod contract;
 mod digest;
+mod keyspace;
 mod layered;
 mod pages;
 mod range_watchers;
@@ -17,12 +18,14 @@ mod trace;
 use std::ops::Range;
 use std::time::Duration;
 
-use bytes::Bytes;
+#[doc(hidden)]
+pub use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
 pub use compactor::{Compactor, DEFAULT_COMPACTION_INTERVAL, spawn_compactor};
 pub use digest::{Digest, Fingerprint, RangeDigest, ValueHash};
+pub use keyspace::KeyspaceStore;
 pub use layered::{LayeredStore, ValueTransformer};
 pub use pages::{PageSize, Pages};
 pub use range_watchers::RangeWatchers;
@@ -196,6 +199,11 @@ pub trait Store: Send + Sync + 'static {
     /// Executes a transaction. After the response `Done`, the write survives a power failure.
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, StoreError>>;
 
+    /// Deletes all keys in `range`, and returns their number. The keys are deleted in batches of bounded size; those of a
+    /// batch have one revision. After an error, some of them may have been deleted. A key that is written meanwhile may
+    /// remain.
+    fn delete_range(&self, range: Range<Bytes>) -> BoxFuture<'_, Result<u64, StoreError>>;
+
     /// Watches the keys in `range` from the first change after `after`. Fails with [`StoreError::Compacted`] if that
     /// history was compacted.
     fn watch(&self, range: Range<Bytes>, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>>;
@@ -271,6 +279,9 @@ pub enum StoreError {
     /// This server only reads the store. Nothing of the request was executed.
     #[error("the server is read-only")]
     ReadOnly,
+    /// The request needs keys of another user of the store. Nothing of it was executed.
+    #[error("a key is outside of the keyspace")]
+    OutsideKeyspace,
     #[error("storage is closed")]
     Closed,
     #[error("storage did not answer in time")]
@@ -297,6 +308,7 @@ impl StoreError {
             | Self::NoSpace(_)
             | Self::TooLarge
             | Self::ReadOnly
+            | Self::OutsideKeyspace
             | Self::Transform { .. }
             | Self::Undecodable { .. } => false,
             Self::Io(_) | Self::Damaged(_) | Self::Unavailable(_) | Self::Restored | Self::Closed | Self::Timeout => {

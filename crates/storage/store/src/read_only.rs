@@ -41,6 +41,10 @@ impl Store for ReadOnlyStore {
         refuse()
     }
 
+    fn delete_range(&self, _: Range<Bytes>) -> Answer<'_, u64> {
+        refuse()
+    }
+
     fn watch(&self, range: Range<Bytes>, after: Revision) -> Answer<'_, Watch> {
         self.0.watch(range, after)
     }

@@ -99,7 +99,7 @@ impl Authority {
         Ok(Issuer::from_ca_cert_der(&self.der, KeyPair::from_pem(&self.pair.key)?)?)
     }
 
-    fn parse(pair: CertifiedKey, broken: impl Fn(String) -> PkiError) -> Result<Self, PkiError> {
+    pub(super) fn parse(pair: CertifiedKey, broken: impl Fn(String) -> PkiError) -> Result<Self, PkiError> {
         let der = CertificateDer::from_pem_slice(pair.certificate.as_bytes())
             .map_err(|error| broken(error.to_string()))?
             .into_owned();

@@ -28,8 +28,8 @@ use super::read_only::ReadOnlyGate;
 use super::security::Security;
 use super::webhooks::AdmissionWebhooks;
 use super::{StartFailure, not_registered, peers, webhooks};
-use crate::assembled_server::ShutdownOnDrop;
 use crate::authentication;
+use crate::cluster::ShutdownOnDrop;
 
 pub(super) struct Apis {
     pub(super) security: Security,
@@ -118,11 +118,7 @@ impl Apis {
             queues: WorkQueues::register(registry).map_err(not_registered)?,
             discovery_metrics,
         };
-        let storage = security.holdings.stores.options(&base.config.storage, &base.features);
-        let storage = match &security.holdings.at_rest {
-            Some(at_rest) => at_rest.wrap(storage),
-            None => storage,
-        };
+        let storage = security.storage.options(&base.config.storage, &base.features);
         let built_in = built_in(
             storage,
             catalog,

@@ -10,34 +10,34 @@ use binnacle_controllers::PostStartHook;
 use binnacle_controlplane::{ControlPlane, start_policy_informers};
 use binnacle_egress::{Dialer, Network};
 use binnacle_flowcontrol::FlowControl;
+use binnacle_pki::Expiry;
 use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
-use binnacle_server::{Authentication, Health, HealthMetrics, Tracer};
+use binnacle_server::{Authentication, Canary, Health, HealthMetrics, Tracer};
 use binnacle_supervise::supervise;
 use binnacle_telemetry::traces::{Exporter, TracingConfig};
-use binnacle_transport::Tls;
 use tokio::task::JoinSet;
 
 use super::apis::{Apis, Signals};
 use super::built_in::{Access, BuiltIn};
 use super::health::HealthSources;
-use super::inputs::{Base, Holdings};
-use super::own_certificates::OwnCertificateUsers;
+use super::inputs::Base;
 use super::read_only::ReadOnlyGate;
-use super::security::{ClientCommands, Security};
+use super::security::Security;
 use super::{StartFailure, not_registered, policies};
 use crate::authorities;
+use crate::cluster_storage::ClusterStorage;
 use crate::health::FailedTasks;
 use crate::issuers::AcceptedIssuers;
 use crate::signing::Signing;
 use crate::store_maintenance::StoreMaintenance;
 
-/// A server that lacks only its listener.
+/// A cluster that lacks only its handler chain.
 pub(super) struct Background {
     pub(super) base: Base,
-    pub(super) holdings: Holdings,
+    pub(super) canary: Arc<Canary>,
+    pub(super) storage: ClusterStorage,
     pub(super) catalog: Catalog,
-    pub(super) tls: Tls,
     pub(super) signing: Signing,
     pub(super) authentication: Authentication,
     pub(super) access: Access,
@@ -46,7 +46,6 @@ pub(super) struct Background {
     pub(super) built_in: BuiltIn,
     pub(super) auditor: Option<Arc<Auditor>>,
     pub(super) signals: Signals,
-    pub(super) commands: ClientCommands,
     /// Tasks that watch the data of components; they end with the server.
     pub(super) watch_tasks: JoinSet<()>,
     pub(super) fairness: Option<Arc<FlowControl>>,
@@ -60,9 +59,10 @@ pub(super) struct Background {
 }
 
 impl Background {
-    pub(super) fn start(apis: Apis) -> Result<Self, StartFailure> {
+    /// `certificate` is the expiry of the server's own certificate, for the health checks of the host.
+    pub(super) fn start(apis: Apis, certificate: Option<Expiry>) -> Result<Self, StartFailure> {
         let Apis { security, signals, auditor, access, manifests, peers, read_only, built_in } = apis;
-        let Security { base, holdings, catalog, tls, signing, authentication, commands, .. } = security;
+        let Security { base, canary, storage, catalog, signing, authentication, .. } = security;
         let shutdown = &signals.shutdown;
         let mut watch_tasks = JoinSet::new();
         if let Some(external) = security.external {
@@ -70,13 +70,6 @@ impl Background {
         }
         let bundles = (&security.clients, security.proxies.as_ref());
         authorities::watch(&mut watch_tasks, shutdown, &base.config.authentication, bundles, &access.trust);
-        let users = OwnCertificateUsers {
-            serving: tls.certificates().clone(),
-            clients: security.clients.authorities.clone(),
-            trust: access.trust.clone(),
-        };
-        let own_certificate = security.renewer.expiry();
-        security.renewer.start(users, security.clock, &mut watch_tasks, shutdown);
         follow_issuers(security.issuers, &mut watch_tasks, shutdown);
         security.authorization.start_reloading(&catalog, &mut watch_tasks, shutdown);
         manifests.start_reloading(&mut watch_tasks, shutdown);
@@ -91,17 +84,17 @@ impl Background {
             .transpose()?;
         let shadow = start_shadow(&base, &mut watch_tasks)?;
         let store_maintenance =
-            StoreMaintenance::start(&holdings.stores, &built_in.resources, &base.config.storage, base.registry());
+            StoreMaintenance::start(&storage, &built_in.resources, &base.config.storage, base.registry());
         let store_maintenance = store_maintenance.map_err(not_registered)?;
         let health_metrics = HealthMetrics::new().map_err(not_registered)?;
         let failed_tasks = FailedTasks::default();
         let sources = HealthSources {
-            canary: &holdings.canary,
+            canary: &canary,
             features: &base.features,
-            stores: &holdings.stores,
+            stores: &storage.stores,
             storage: &base.config.storage,
-            at_rest: holdings.at_rest.as_ref(),
-            own_certificate,
+            at_rest: storage.at_rest.as_deref(),
+            certificate,
             access: &access,
             fairness: fairness.as_ref(),
             store_maintenance: &store_maintenance,
@@ -114,9 +107,9 @@ impl Background {
         let health = Arc::new(sources.health(health_metrics.clone()));
         Ok(Self {
             base,
-            holdings,
+            canary,
+            storage,
             catalog,
-            tls,
             signing,
             authentication,
             access,
@@ -125,7 +118,6 @@ impl Background {
             built_in,
             auditor,
             signals,
-            commands,
             watch_tasks,
             fairness,
             tracer,

@@ -27,6 +27,8 @@ pub(super) struct ClientAccess {
     pub(super) kubeconfig: Option<PathBuf>,
     /// The command that starts controllers.
     pub(super) controllers: String,
+    /// The file with the authorities of the server's certificate, for clients to trust.
+    pub(super) authorities: PathBuf,
     /// The server's own key for service account tokens, as PEM.
     pub(super) service_account: String,
     /// The temporary directory of kubectl's file if there is no data directory; it is removed with the server.
@@ -111,7 +113,8 @@ impl ClientAccess {
         client_files.write(&pki)?;
         let service_account = pki.service_account.clone();
         let renewer = Renewer::new(files, names, client_files, pki);
-        Ok(Self { tls, clients, kubeconfig, kubectl, controllers, service_account, place, renewer })
+        let authorities = root;
+        Ok(Self { tls, clients, kubeconfig, kubectl, controllers, authorities, service_account, place, renewer })
     }
 }
 

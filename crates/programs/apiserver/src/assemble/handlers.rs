@@ -88,7 +88,7 @@ fn live_page(server: &Background) -> impl Handler + use<> {
         fairness: server.fairness.clone(),
         limits: limits(&server.base.config),
         webhooks: server.access.webhooks.sources(),
-        stores: StoreFigures::all(&server.holdings.stores),
+        stores: StoreFigures::all(&server.storage.stores),
     })
 }
 

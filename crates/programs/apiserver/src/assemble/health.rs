@@ -26,7 +26,8 @@ pub(super) struct HealthSources<'a> {
     pub(super) stores: &'a Stores,
     pub(super) storage: &'a Storage,
     pub(super) at_rest: Option<&'a AtRest>,
-    pub(super) own_certificate: Expiry,
+    /// `None` for a cluster without a certificate of its own.
+    pub(super) certificate: Option<Expiry>,
     pub(super) access: &'a Access,
     pub(super) fairness: Option<&'a Arc<FlowControl>>,
     pub(super) store_maintenance: &'a StoreMaintenance,
@@ -42,7 +43,10 @@ impl HealthSources<'_> {
     pub(super) fn health(self, metrics: Arc<HealthMetrics>) -> Health {
         let health = Health::new(metrics).alive(self.canary.alive()).ready(self.canary.ready());
         let health = health.everywhere(Arc::new(LogCheck::default()));
-        let health = health.alive(Arc::new(CertificateCheck(self.own_certificate.clone())));
+        let health = match &self.certificate {
+            Some(expiry) => health.alive(Arc::new(CertificateCheck(expiry.clone()))),
+            None => health,
+        };
         let mut health = self.stores.add_checks(health, self.storage);
         if let Some(at_rest) = self.at_rest {
             health = at_rest.add_checks(health);

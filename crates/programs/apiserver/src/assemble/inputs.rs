@@ -21,6 +21,7 @@ use super::validation_metrics::ValidationMetrics;
 use super::{StartFailure, build, not_registered};
 use crate::admin_socket::AdminSocket;
 use crate::assembled_server::FrontRuntime;
+use crate::cluster_storage::ClusterStorage;
 use crate::data_dir::{DataDir, default_path};
 use crate::encryption::AtRest;
 use crate::settings::Settings;
@@ -41,22 +42,21 @@ pub(super) struct Base {
     pub(super) url: String,
 }
 
-/// The resources that the process holds until the server has stopped.
+/// The resources that the process holds until the server has stopped, apart from the stores.
 pub(super) struct Holdings {
     pub(super) front: FrontRuntime,
-    pub(super) canary: Arc<Canary>,
     pub(super) port: BoundPort,
     pub(super) data: Option<DataDir>,
     /// Notified when the disk of the store has failed.
     pub(super) disk_failed: Arc<Notify>,
-    pub(super) stores: Stores,
     pub(super) admin_socket: Option<AdminSocket>,
-    pub(super) at_rest: Option<AtRest>,
 }
 
+/// The inputs of a cluster: of the host's own, or of a logical one.
 pub(super) struct Inputs {
     pub(super) base: Base,
-    pub(super) holdings: Holdings,
+    pub(super) canary: Arc<Canary>,
+    pub(super) storage: ClusterStorage,
     pub(super) files: ConfigFiles,
     pub(super) external: Option<ExternalKeys>,
     pub(super) plugins: PluginOptions,
@@ -71,7 +71,7 @@ impl Base {
 impl Inputs {
     /// Files come first, then the port, then the data directory, which is removed again if it is new and a later step
     /// fails.
-    pub(super) async fn load(mut config: Settings) -> Result<Self, StartFailure> {
+    pub(super) async fn load(mut config: Settings) -> Result<(Self, Holdings), StartFailure> {
         config.generic.gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         stand_in::replace_stand_in(&mut config.storage).await?;
         let front = FrontRuntime::start().map_err(StartFailure::Runtime)?;
@@ -96,13 +96,14 @@ impl Inputs {
         stores.check_unfinished_migration().await?;
         let admin_socket = stores.open_admin_socket();
         let base = Base { config, features, metrics, egress, server_name, address, url };
-        let holdings = Holdings { front, canary, port, data, disk_failed, stores, admin_socket, at_rest };
-        Ok(Self { base, holdings, files, external, plugins })
+        let storage = ClusterStorage::of_host(stores, at_rest);
+        let holdings = Holdings { front, port, data, disk_failed, admin_socket };
+        Ok((Self { base, canary, storage, files, external, plugins }, holdings))
     }
 }
 
 /// Registers the metrics of crates that maintain their values themselves.
-fn register_metrics(config: &Settings, registry: &Registry) -> Result<(), prometheus::Error> {
+pub(super) fn register_metrics(config: &Settings, registry: &Registry) -> Result<(), prometheus::Error> {
     register_version(config, registry)?;
     binnacle_supervise::register(registry)?;
     binnacle_structural::register_metrics(registry)?;

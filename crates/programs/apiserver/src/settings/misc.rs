@@ -35,6 +35,8 @@ pub struct Misc {
     pub rejects_redirects: bool,
     /// 0 for none.
     pub kubernetes_service_node_port: u16,
+    /// True when the server hosts logical clusters.
+    pub logical_clusters: bool,
 }
 
 impl Default for Misc {
@@ -56,6 +58,7 @@ impl Default for Misc {
             hostname: None,
             rejects_redirects: true,
             kubernetes_service_node_port: 0,
+            logical_clusters: false,
         }
     }
 }

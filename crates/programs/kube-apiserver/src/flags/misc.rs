@@ -89,6 +89,13 @@ pub(super) const GROUP: Group = Group {
              NodePort. 0 means type ClusterIP.",
         ),
         Flag::new(
+            "logical-clusters",
+            ValueKind::Bool,
+            "",
+            "Host logical clusters: each object of the resource logicalclusters is a Kubernetes API of its own, served \
+             below /clusters/NAME.",
+        ),
+        Flag::new(
             "max-connection-bytes-per-sec",
             ValueKind::Value("int"),
             "0",
@@ -162,6 +169,7 @@ impl FromFlags for Misc {
         let ports: PortRange = flags.parsed("service-node-port-range")?;
         Ok(Self {
             kubernetes_service_node_port: kubernetes_node_port(flags, ports)?,
+            logical_clusters: logical_clusters(flags)?,
             allow_privileged: flags.flag("allow-privileged")?,
             service_cluster_ip_ranges: service_ranges(flags)?,
             service_node_port_range: ports,
@@ -188,6 +196,15 @@ impl FromFlags for Misc {
             rejects_redirects: flags.flag("aggregator-reject-forwarding-redirect")?,
         })
     }
+}
+
+/// A server that only reads its store cannot write the objects of logical clusters.
+fn logical_clusters(flags: &FlagSet) -> Result<bool, FlagError> {
+    let enabled = flags.flag("logical-clusters")?;
+    if enabled && flags.flag("read-only")? {
+        return Err(FlagError::new("--logical-clusters cannot be used with --read-only"));
+    }
+    Ok(enabled)
 }
 
 /// Reads the advertised address of peers, which needs both flags.

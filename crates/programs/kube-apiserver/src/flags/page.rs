@@ -8,7 +8,7 @@ use super::{GROUPS, inert};
 const PAGE: &str = include_str!("../../../../../docs/flags.md");
 
 /// Flags that kube-apiserver does not have.
-const OWN: [&str; 17] = [
+const OWN: [&str; 18] = [
     "audit-webhook-spill-dir",
     "audit-webhook-spill-max-size",
     "check-config",
@@ -24,6 +24,7 @@ const OWN: [&str; 17] = [
     "forward-writes-ca-file",
     "forward-writes-to",
     "hostname-override",
+    "logical-clusters",
     "read-only",
     "stop-with-stdin",
 ];

@@ -1,0 +1,133 @@
+//! Assembly of a logical cluster: the same phases as those of the host, with the host's port, certificate and stores.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use binnacle_controlplane::{EndpointReconciler, identity_lease_name};
+use binnacle_egress::Egress;
+use binnacle_pki::ClusterKeys;
+use binnacle_server::{Canary, Metrics};
+use binnacle_transport::Certificates;
+
+use super::address::external_address;
+use super::apis::Apis;
+use super::background::Background;
+use super::cluster::complete;
+use super::config_files::ConfigFiles;
+use super::inputs::{Base, Inputs, load_plugin_options, register_metrics};
+use super::security::{ClusterIdentity, Security};
+use super::{StartFailure, build, not_registered};
+use crate::authentication::Bundle;
+use crate::cluster::Cluster;
+use crate::cluster_storage::ClusterStorage;
+use crate::settings::{Authentication, Authorization, Debugging, Settings};
+
+/// The parts of the host that its logical clusters use.
+pub(crate) struct SharedHost {
+    settings: Settings,
+    storage: ClusterStorage,
+    canary: Arc<Canary>,
+    egress: Egress,
+    serving: Arc<Certificates>,
+    address: SocketAddr,
+    /// The URL of the host for clients.
+    url: String,
+    /// The file with the authorities of the host's serving certificate.
+    authorities: PathBuf,
+}
+
+impl SharedHost {
+    pub(super) fn of(
+        base: &Base,
+        (storage, canary): (&ClusterStorage, &Arc<Canary>),
+        serving: &Arc<Certificates>,
+        authorities: PathBuf,
+    ) -> Self {
+        Self {
+            settings: settings_of_clusters(&base.config),
+            storage: storage.clone(),
+            canary: canary.clone(),
+            egress: base.egress.clone(),
+            serving: serving.clone(),
+            address: base.address,
+            url: format!("https://{}", external_address(&base.config, base.address)),
+            authorities,
+        }
+    }
+
+    /// Returns the URL of a cluster for clients.
+    pub(crate) fn url_of(&self, name: &str) -> String {
+        format!("{}/clusters/{name}", self.url)
+    }
+
+    /// Returns the authorities of the host's serving certificate, for clients to trust, as PEM.
+    pub(crate) async fn trusted(&self) -> std::io::Result<String> {
+        tokio::fs::read_to_string(&self.authorities).await
+    }
+
+    /// Returns the storage of the cluster with this UID. A cluster with the same name as a former one has other keys.
+    pub(crate) fn storage_of(&self, uid: &str) -> ClusterStorage {
+        self.storage.of_logical_cluster(uid)
+    }
+
+    /// Starts a cluster. Its requests enter through the chain of the result.
+    pub(crate) fn start(&self, name: &str, uid: &str, keys: &ClusterKeys) -> Result<Cluster, StartFailure> {
+        let url = self.url_of(name);
+        let mut config = self.settings.clone();
+        config.authentication.service_accounts.issuers = vec![url.clone()];
+        config.authentication.service_accounts.jwks_uri = Some(format!("{url}/openid/v1/jwks"));
+        config.authentication.api_audiences = vec![url.clone()];
+        let features = Arc::new(config.features());
+        let version = build(config.generic.reported_version.as_deref());
+        let metrics = Metrics::of(&version, &features.gates).map_err(not_registered)?;
+        let files = ConfigFiles::load(&config, &self.egress)?;
+        let plugins = load_plugin_options(&config, &features)?;
+        register_metrics(&config, metrics.registry()).map_err(not_registered)?;
+        let server_name = identity_lease_name(config.misc.hostname.as_deref());
+        let (egress, address) = (self.egress.clone(), self.address);
+        let base = Base { config, features, metrics, egress, server_name, address, url };
+        let (canary, storage) = (self.canary.clone(), self.storage_of(uid));
+        let inputs = Inputs { base, canary, storage, files, external: None, plugins };
+        let identity = ClusterIdentity {
+            clients: Bundle::new("the cluster's own authority", keys.authority.certificate.as_bytes())?,
+            service_account: keys.service_account.clone(),
+            serving: self.serving.clone(),
+        };
+        let apis = Apis::build(Security::prepare(inputs, identity)?)?;
+        Ok(complete(Background::start(apis, None)?))
+    }
+}
+
+/// Returns the settings of logical clusters: those of the host without what belongs to the host alone. Users of the host
+/// are unknown in its clusters, its credentials for other servers are not used for them, and nothing in them shows or
+/// changes the process.
+fn settings_of_clusters(host: &Settings) -> Settings {
+    let mut config = host.clone();
+    config.authentication = Authentication {
+        anonymous: host.authentication.anonymous,
+        bootstrap_tokens: host.authentication.bootstrap_tokens,
+        ..Authentication::default()
+    };
+    config.authentication.service_accounts.lookup = host.authentication.service_accounts.lookup;
+    config.authentication.service_accounts.extends = host.authentication.service_accounts.extends;
+    config.authentication.service_accounts.max_expiration = host.authentication.service_accounts.max_expiration;
+    config.authorization = Authorization::default();
+    config.authentication.anonymous &= !config.authorization.allows_everything();
+    config.auditing = binnacle_audit::AuditOptions::default();
+    config.debugging = Debugging { profiling: false, ..Debugging::default() };
+    config.generic.advertise_address = None;
+    config.misc.serves_logs = false;
+    config.misc.kubelet = binnacle_kubelet::Config::default();
+    config.misc.proxy_client = None;
+    config.misc.peer_ca = None;
+    config.misc.peer_advertised = None;
+    config.misc.logical_clusters = false;
+    // The service `kubernetes` has no address at which the host would serve this cluster.
+    config.misc.endpoint_reconciler = EndpointReconciler::None;
+    config.host.flags = Vec::new();
+    config.host.debug_flags = Vec::new();
+    config.host.heap_profile = None;
+    config.host.configz = None;
+    config
+}

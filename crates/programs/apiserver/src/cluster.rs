@@ -1,0 +1,61 @@
+//! A running cluster: the handler chain of its requests, and the tasks behind it.
+
+use std::sync::Arc;
+
+use binnacle_audit::Auditor;
+use binnacle_controllers::Manager;
+use binnacle_registry::Catalog;
+use binnacle_request::ShutdownTrigger;
+use binnacle_server::Chain;
+use tokio::task::JoinSet;
+
+use crate::health::FailedTasks;
+use crate::store_maintenance::StoreMaintenance;
+
+/// A whole Kubernetes API without a listener. Its requests enter through the chain.
+pub(crate) struct Cluster {
+    pub(crate) chain: Arc<Chain>,
+    pub(crate) triggers: ShutdownTriggers,
+    pub(crate) resources: Catalog,
+    pub(crate) controllers: Manager,
+    /// Tasks that watch the data of components; they end with the cluster.
+    pub(crate) watch_tasks: JoinSet<()>,
+    pub(crate) failed_tasks: FailedTasks,
+    /// Background tasks for the stores.
+    pub(crate) store_maintenance: StoreMaintenance,
+    pub(crate) auditor: Option<Arc<Auditor>>,
+    pub(crate) _shutdown_on_drop: ShutdownOnDrop,
+}
+
+/// The triggers of the stages of a shutdown.
+#[derive(Clone)]
+pub(crate) struct ShutdownTriggers {
+    /// Ends watches, controllers and tasks.
+    pub(crate) shutdown: ShutdownTrigger,
+    /// Announces the shutdown: requests are still served.
+    pub(crate) terminating: ShutdownTrigger,
+    /// Refuses new requests.
+    pub(crate) draining: ShutdownTrigger,
+}
+
+/// A guard that ends all tasks on drop: neither a failed start nor the shutdown of the runtime leaves a task behind.
+pub(crate) struct ShutdownOnDrop(pub(crate) ShutdownTrigger);
+
+impl Cluster {
+    /// Waits until all tasks have ended, after the shutdown signal.
+    pub(crate) async fn ended(mut self) {
+        drop(self.store_maintenance);
+        if let Some(auditor) = self.auditor {
+            auditor.shutdown().await;
+        }
+        self.controllers.ended().await;
+        self.failed_tasks.wait(&mut self.watch_tasks).await;
+        self.resources.close();
+    }
+}
+
+impl Drop for ShutdownOnDrop {
+    fn drop(&mut self) {
+        self.0.fire();
+    }
+}

@@ -1,0 +1,93 @@
+//! The part of the stores that has the objects of one cluster: all of it, or the keys below a prefix.
+
+use std::sync::Arc;
+
+use binnacle_features::Features;
+use binnacle_registry::StorageOptions;
+use binnacle_store::{KeyspaceStore, Revision, StoreError, prefix_range};
+use tokio::sync::watch;
+
+use crate::encryption::AtRest;
+use crate::settings::Storage;
+use crate::stores::Stores;
+
+/// The stored objects of a cluster. Clones share the stores.
+#[derive(Clone)]
+pub(crate) struct ClusterStorage {
+    pub(crate) stores: Arc<Stores>,
+    pub(crate) at_rest: Option<Arc<AtRest>>,
+    pub(crate) compactions: Arc<Compactions>,
+    /// The prefix of all keys of a logical cluster. `None` for the host cluster, whose stores are its own.
+    keyspace: Option<String>,
+}
+
+/// The last compacted revisions of the stores, for the caches of all clusters in them.
+pub(crate) struct Compactions(Vec<watch::Sender<Revision>>);
+
+// === impl ClusterStorage ===
+
+impl ClusterStorage {
+    /// Returns the storage of the cluster that owns the stores.
+    pub(crate) fn of_host(stores: Stores, at_rest: Option<AtRest>) -> Self {
+        let compactions = Arc::new(Compactions::new(stores.all().len()));
+        Self { stores: Arc::new(stores), at_rest: at_rest.map(Arc::new), compactions, keyspace: None }
+    }
+
+    /// Returns the storage of the logical cluster with this UID, whose keys are below the root of the stores.
+    pub(crate) fn of_logical_cluster(&self, uid: &str) -> Self {
+        let root = format!("{}logicalclusters/{uid}/", self.stores.root());
+        let at_rest = self.at_rest.as_ref().map(|at_rest| Arc::new(at_rest.below(&root)));
+        let (stores, compactions) = (self.stores.clone(), self.compactions.clone());
+        Self { stores, at_rest, compactions, keyspace: Some(root) }
+    }
+
+    /// Returns true if other clusters use the same stores and this one does not maintain them.
+    pub(crate) fn is_logical(&self) -> bool {
+        self.keyspace.is_some()
+    }
+
+    /// Deletes all objects of a logical cluster.
+    pub(crate) async fn delete_all(&self) -> Result<(), StoreError> {
+        let Some(root) = &self.keyspace else { return Err(StoreError::OutsideKeyspace) };
+        for store in self.stores.all() {
+            store.delete_range(prefix_range(root.as_bytes())).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the storage options of the cluster's resources.
+    pub(crate) fn options(&self, storage: &Storage, features: &Arc<Features>) -> StorageOptions {
+        let mut options = self.stores.options(storage, features);
+        if let Some(root) = &self.keyspace {
+            let confine = |store| Arc::new(KeyspaceStore::new(store, root.as_bytes())) as Arc<_>;
+            options.store = confine(options.store);
+            options.overrides =
+                options.overrides.into_iter().map(|(resource, store)| (resource, confine(store))).collect();
+            options.root.clone_from(root);
+        }
+        match &self.at_rest {
+            Some(at_rest) => at_rest.wrap(options),
+            None => options,
+        }
+    }
+}
+
+// === impl Compactions ===
+
+impl Compactions {
+    fn new(stores: usize) -> Self {
+        Self((0..stores).map(|_| watch::Sender::new(Revision(0))).collect())
+    }
+
+    /// Reports a compaction of the store with this index.
+    pub(crate) fn report(&self, store: usize, revision: Revision) {
+        if let Some(sender) = self.0.get(store) {
+            sender.send_replace(revision);
+        }
+    }
+
+    /// Returns the compactions of each store from now on.
+    pub(crate) fn subscribe(&self) -> Vec<watch::Receiver<Revision>> {
+        self.0.iter().map(watch::Sender::subscribe).collect()
+    }
+}

@@ -1,0 +1,93 @@
+//! Logical clusters: whole Kubernetes APIs in the process and the stores of one server, the host. Each is an object of the
+//! host (`logicalclusters`), and is served below `/clusters/NAME`. None sees anything of the host or of another.
+//!
+//! The objects of a cluster are below a prefix with its UID in the host's stores. A cluster without requests is stopped
+//! after some time; the next request starts it again.
+
+mod controller;
+mod credentials;
+mod definition;
+mod router;
+mod slot;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_meta::Text;
+use binnacle_registry::Catalog;
+use binnacle_request::Shutdown;
+use futures::future::join_all;
+use parking_lot::RwLock;
+use tokio::task::JoinSet;
+
+pub(crate) use self::router::ClusterRouter;
+use self::slot::Slot;
+use crate::assemble::SharedHost;
+
+/// The interval between searches for clusters without requests.
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The logical clusters of a host, awake or asleep.
+pub(crate) struct LogicalClusters {
+    host: Arc<SharedHost>,
+    /// The clusters that are served, by name.
+    slots: RwLock<HashMap<Text, Arc<Slot>>>,
+}
+
+impl LogicalClusters {
+    /// Starts to serve the clusters that are objects of the host. The tasks end with the shutdown signal.
+    pub(crate) fn start(
+        host: SharedHost,
+        catalog: &Catalog,
+        tasks: &mut JoinSet<()>,
+        shutdown: &Shutdown,
+    ) -> Arc<Self> {
+        let clusters = Arc::new(Self { host: Arc::new(host), slots: RwLock::default() });
+        tasks.spawn(controller::run(clusters.clone(), catalog.clone(), shutdown.clone()));
+        let (idle, stopped) = (clusters.clone(), shutdown.clone());
+        tasks.spawn(async move {
+            tokio::select! {
+                () = idle.stop_idle_repeatedly() => {}
+                () = stopped.fired() => {}
+            }
+        });
+        clusters
+    }
+
+    /// Returns a cluster that is served.
+    fn find(&self, name: &str) -> Option<Arc<Slot>> {
+        self.slots.read().get(name).cloned()
+    }
+
+    /// Serves a cluster from now on.
+    fn insert(&self, slot: Arc<Slot>) {
+        self.slots.write().insert(slot.name().clone(), slot);
+    }
+
+    /// Stops to serve a cluster. On return, nothing of it runs.
+    async fn remove(&self, name: &str) {
+        let slot = self.slots.write().remove(name);
+        if let Some(slot) = slot {
+            slot.close().await;
+        }
+    }
+
+    fn names(&self) -> Vec<Text> {
+        self.slots.read().keys().cloned().collect()
+    }
+
+    async fn stop_idle_repeatedly(&self) {
+        loop {
+            tokio::time::sleep(IDLE_CHECK_INTERVAL).await;
+            let idle: Vec<_> = self.slots.read().values().filter(|slot| slot.is_idle()).cloned().collect();
+            join_all(idle.iter().map(|slot| slot.sleep())).await;
+        }
+    }
+
+    /// Waits until nothing runs any more, after the shutdown signal of the host.
+    pub(crate) async fn ended(&self) {
+        let slots: Vec<_> = self.slots.write().drain().map(|(_, slot)| slot).collect();
+        join_all(slots.iter().map(|slot| slot.close())).await;
+    }
+}

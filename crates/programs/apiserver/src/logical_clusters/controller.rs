@@ -1,0 +1,284 @@
+//! The controller of the objects `logicalclusters`: it serves a cluster for each, and removes the data of deleted ones.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_controllers::{ChangeWatcher, Changes, Objects, RETRY_FIRST, RETRY_LAST};
+use binnacle_meta::{GoDuration, Status, StatusReason, Text};
+use binnacle_registry::{Catalog, Resource};
+use binnacle_request::Shutdown;
+use binnacle_schema::{Value, value};
+use binnacle_supervise::supervise;
+
+use super::credentials::{Credentials, NAMESPACE, kubeconfig_secret};
+use super::definition::{GROUP, PLURAL, VERSION};
+use super::slot::{Slot, Spec};
+use super::{LogicalClusters, definition};
+
+/// Keeps an object until the data of its cluster are deleted.
+const FINALIZER: &str = "binnacle.dev/logical-cluster";
+/// The default of `spec.idleAfter`.
+const IDLE_AFTER: Duration = Duration::from_secs(600);
+/// The interval between checks of all clusters, which renew certificates.
+const CHECK_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// Runs until the shutdown signal.
+pub(super) async fn run(clusters: Arc<LogicalClusters>, catalog: Catalog, shutdown: Shutdown) {
+    let stopped = shutdown.clone();
+    let controller = supervise("logical clusters", || {
+        let (clusters, catalog, shutdown) = (clusters.clone(), catalog.clone(), shutdown.clone());
+        async move { Controller { clusters, catalog, shutdown }.run().await }
+    });
+    tokio::select! {
+        () = controller => {}
+        () = stopped.fired() => {}
+    }
+}
+
+struct Controller {
+    clusters: Arc<LogicalClusters>,
+    catalog: Catalog,
+    shutdown: Shutdown,
+}
+
+/// The resources that a reconciliation uses.
+struct Resources {
+    objects: Objects,
+    credentials: Credentials,
+}
+
+impl Controller {
+    async fn run(&self) {
+        let mut changed = self.catalog.changes();
+        loop {
+            self.until_done("install the definition", || self.install()).await;
+            changed.mark_unchanged();
+            match self.catalog.find(GROUP, VERSION, PLURAL) {
+                Some(resource) => self.follow(&resource).await,
+                // The definition is being served.
+                None => drop(tokio::time::timeout(RETRY_LAST, changed.changed()).await),
+            }
+        }
+    }
+
+    /// Creates the definition and the namespace, or updates the definition of an earlier release.
+    async fn install(&self) -> Result<(), Status> {
+        let definitions = Objects::new(&self.catalog, "apiextensions.k8s.io", "v1", "customresourcedefinitions")?;
+        match definitions.create("", definition::definition()).await {
+            Err(status) if status.is(StatusReason::AlreadyExists) => {
+                let set = |object: &mut Value| drop(object.make_at(&[]).insert("spec", definition::spec()));
+                definitions.update("", &definition::name(), "", set).await?;
+            }
+            created => drop(created?),
+        }
+        let namespaces = Objects::new(&self.catalog, "", "v1", "namespaces")?;
+        match namespaces.create("", value!({"metadata": {"name": NAMESPACE}})).await {
+            Err(status) if status.is(StatusReason::AlreadyExists) => Ok(()),
+            created => created.map(drop),
+        }
+    }
+
+    /// Reconciles objects as long as their resource is the one in the catalog.
+    async fn follow(&self, resource: &Arc<Resource>) {
+        let mut changes = ChangeWatcher::all(resource);
+        let mut failed = BTreeSet::new();
+        let mut retry = RETRY_FIRST;
+        loop {
+            let pause = if failed.is_empty() { CHECK_INTERVAL } else { retry };
+            let names = tokio::select! {
+                changed = changes.changed() => match changed {
+                    Changes::Named(names) => Some(names),
+                    Changes::Anything => None,
+                },
+                () = tokio::time::sleep(pause) => match failed.is_empty() {
+                    true => None,
+                    false => Some(Vec::new()),
+                },
+            };
+            let is_current = self.catalog.find(GROUP, VERSION, PLURAL).is_some_and(|now| Arc::ptr_eq(&now, resource));
+            if !is_current {
+                return;
+            }
+            let mut names: BTreeSet<Text> = match names {
+                Some(names) => names.into_iter().collect(),
+                None => self.until_done("list logical clusters", || self.all_names()).await,
+            };
+            names.append(&mut failed);
+            for name in names {
+                if let Err(status) = self.reconcile(&name).await {
+                    tracing::warn!(%name, error = status.message(), "failed to reconcile the logical cluster, retrying");
+                    failed.insert(name);
+                }
+            }
+            retry = if failed.is_empty() { RETRY_FIRST } else { (retry * 2).min(RETRY_LAST) };
+        }
+    }
+
+    /// Repeats a call until it succeeds.
+    async fn until_done<T, F: Future<Output = Result<T, Status>>>(&self, what: &str, call: impl Fn() -> F) -> T {
+        let mut retry = RETRY_FIRST;
+        loop {
+            match call().await {
+                Ok(done) => return done,
+                Err(status) => tracing::warn!(error = status.message(), "failed to {what}, retrying"),
+            }
+            tokio::time::sleep(retry).await;
+            retry = (retry * 2).min(RETRY_LAST);
+        }
+    }
+
+    /// Returns the names of all objects, and of all clusters that are served.
+    async fn all_names(&self) -> Result<BTreeSet<Text>, Status> {
+        let objects = Objects::new(&self.catalog, GROUP, VERSION, PLURAL)?;
+        let names = objects.names("").await?;
+        Ok(names.into_iter().chain(self.clusters.names()).collect())
+    }
+
+    async fn reconcile(&self, name: &Text) -> Result<(), Status> {
+        let resources = Resources {
+            objects: Objects::new(&self.catalog, GROUP, VERSION, PLURAL)?,
+            credentials: Credentials::new(&self.catalog)?,
+        };
+        let Some(object) = resources.objects.get("", name).await? else {
+            self.clusters.remove(name).await;
+            return Ok(());
+        };
+        let uid = Text::from(object.str_at(&["metadata", "uid"]));
+        if self.clusters.find(name).is_some_and(|slot| *slot.uid() != uid) {
+            self.clusters.remove(name).await;
+        }
+        if !object.str_at(&["metadata", "deletionTimestamp"]).is_empty() {
+            return self.delete(&resources, name, &object, &uid).await;
+        }
+        if !has_finalizer(&object) {
+            let add = |object: &mut Value| set_finalizers(object, |finalizers| finalizers.push(FINALIZER.into()));
+            // The change is reconciled as a change by a client.
+            return resources.objects.update("", name, "", add).await;
+        }
+        let outcome = self.serve(&resources, name, &object, &uid).await;
+        let status = match &outcome {
+            Ok(phase) => self.status(name, phase, ""),
+            Err(status) => self.status(name, "Failed", status.message()),
+        };
+        set_status(&resources.objects, name, &object, status).await?;
+        outcome.map(drop)
+    }
+
+    /// Serves a cluster, and returns its phase.
+    async fn serve(
+        &self,
+        resources: &Resources,
+        name: &Text,
+        object: &Value,
+        uid: &Text,
+    ) -> Result<&'static str, Status> {
+        let spec = spec_of(object)?;
+        let slot = match self.clusters.find(name) {
+            Some(slot) => slot,
+            None => {
+                let keys = resources.credentials.keys(name, uid).await?;
+                let (host, shutdown) = (self.clusters.host.clone(), self.shutdown.clone());
+                Arc::new(Slot::new((name.clone(), uid.clone()), keys, host, shutdown, spec))
+            }
+        };
+        slot.set_spec(spec);
+        let trusted = self.clusters.host.trusted().await.map_err(Status::internal)?;
+        let url = self.clusters.host.url_of(name);
+        resources.credentials.ensure_kubeconfig((name, uid), slot.keys(), (&url, &trusted)).await?;
+        if spec.suspended {
+            self.clusters.insert(slot.clone());
+            slot.stop().await;
+            return Ok("Suspended");
+        }
+        if object.str_at(&["status", "phase"]) != "Ready" {
+            // The first start creates the objects that every cluster has.
+            drop(slot.clone().begin().await.map_err(Status::internal)?);
+        }
+        self.clusters.insert(slot);
+        Ok("Ready")
+    }
+
+    /// Deletes the data of a cluster, and then its object.
+    async fn delete(&self, resources: &Resources, name: &Text, object: &Value, uid: &Text) -> Result<(), Status> {
+        if !has_finalizer(object) {
+            self.clusters.remove(name).await;
+            return Ok(());
+        }
+        set_status(&resources.objects, name, object, self.status(name, "Deleting", "")).await?;
+        self.clusters.remove(name).await;
+        self.clusters.host.storage_of(uid).delete_all().await.map_err(Status::internal)?;
+        resources.credentials.delete(name).await?;
+        let remove = |object: &mut Value| {
+            set_finalizers(object, |finalizers| finalizers.retain(|finalizer| finalizer.as_str() != Some(FINALIZER)));
+        };
+        match resources.objects.update("", name, "", remove).await {
+            Err(status) if status.is(StatusReason::NotFound) => Ok(()),
+            updated => updated,
+        }
+    }
+
+    fn status(&self, name: &str, phase: &str, message: &str) -> Value {
+        let mut status = value!({
+            "phase": phase,
+            "url": (self.clusters.host.url_of(name)),
+            "kubeconfigSecret": (format!("{NAMESPACE}/{}", kubeconfig_secret(name))),
+        });
+        if !message.is_empty() {
+            status.make_at(&[]).insert("message", message);
+        }
+        status
+    }
+}
+
+/// Writes the status, if it differs from the one of `object`.
+async fn set_status(objects: &Objects, name: &str, object: &Value, status: Value) -> Result<(), Status> {
+    if object.get("status") == Some(&status) {
+        return Ok(());
+    }
+    let set = |object: &mut Value| drop(object.make_at(&[]).insert("status", status.clone()));
+    match objects.update("", name, "status", set).await {
+        Err(status) if status.is(StatusReason::NotFound) => Ok(()),
+        updated => updated,
+    }
+}
+
+fn spec_of(object: &Value) -> Result<Spec, Status> {
+    let idle_after = match object.str_at(&["spec", "idleAfter"]) {
+        "" => Some(IDLE_AFTER),
+        text => {
+            let nanoseconds = GoDuration::parse(text).map_err(|error| Status::bad_request(error.to_string()))?.0;
+            Some(Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0))).filter(|idle| !idle.is_zero())
+        }
+    };
+    Ok(Spec { idle_after, suspended: object.bool_at(&["spec", "suspended"]) })
+}
+
+fn has_finalizer(object: &Value) -> bool {
+    object.list_at(&["metadata", "finalizers"]).iter().any(|finalizer| finalizer.as_str() == Some(FINALIZER))
+}
+
+fn set_finalizers(object: &mut Value, change: impl FnOnce(&mut Vec<Value>)) {
+    let mut finalizers = object.list_at(&["metadata", "finalizers"]).to_vec();
+    change(&mut finalizers);
+    object.make_at(&["metadata"]).insert("finalizers", Value::List(finalizers));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_specs() {
+        for (spec, want) in [
+            (value!({}), Some((Some(600), false))),
+            (value!({"idleAfter": "90s", "suspended": true}), Some((Some(90), true))),
+            (value!({"idleAfter": "0s"}), Some((None, false))),
+            (value!({"idleAfter": "soon"}), None),
+        ] {
+            let object = value!({"spec": spec});
+            let got = spec_of(&object).ok().map(|spec| (spec.idle_after.map(|idle| idle.as_secs()), spec.suspended));
+            assert_eq!(got, want, "{object:?}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The CustomResourceDefinition of `logicalclusters`.
+
+use binnacle_schema::{Value, value};
+
+pub(super) const GROUP: &str = "binnacle.dev";
+pub(super) const VERSION: &str = "v1alpha1";
+pub(super) const PLURAL: &str = "logicalclusters";
+/// The maximum length of a name, which is a part of URLs and of names of Secrets.
+const MAX_NAME: i64 = 63;
+
+/// Returns the name of the definition.
+pub(super) fn name() -> String {
+    format!("{PLURAL}.{GROUP}")
+}
+
+/// Returns the definition.
+pub(super) fn definition() -> Value {
+    value!({"metadata": {"name": (name())}, "spec": (spec())})
+}
+
+/// Returns its spec.
+pub(super) fn spec() -> Value {
+    let printed = |name: &str, path: &str, kind: &str| value!({"name": name, "type": kind, "jsonPath": path});
+    let columns = Value::List(vec![
+        printed("Phase", ".status.phase", "string"),
+        printed("URL", ".status.url", "string"),
+        printed("Age", ".metadata.creationTimestamp", "date"),
+    ]);
+    let version = value!({
+        "name": VERSION,
+        "served": true,
+        "storage": true,
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": columns,
+        "schema": {"openAPIV3Schema": (schema())},
+    });
+    value!({
+        "group": GROUP,
+        "scope": "Cluster",
+        "names": {
+            "plural": PLURAL,
+            "singular": "logicalcluster",
+            "kind": "LogicalCluster",
+            "listKind": "LogicalClusterList",
+        },
+        "versions": (Value::List(vec![version])),
+    })
+}
+
+fn schema() -> Value {
+    let name_rule = value!({
+        "rule": "self.metadata.name.matches('^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')",
+        "message": "metadata.name must be a DNS label",
+    });
+    value!({
+        "type": "object",
+        "description": "A Kubernetes API of its own, served by the same process below /clusters/NAME.",
+        "x-kubernetes-validations": (Value::List(vec![name_rule])),
+        "properties": {
+            "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": MAX_NAME}}},
+            "spec": {"type": "object", "properties": {"idleAfter": (idle_after()), "suspended": (suspended())}},
+            "status": (status()),
+        },
+    })
+}
+
+fn idle_after() -> Value {
+    value!({
+        "type": "string",
+        "format": "duration",
+        "description": "The time without requests after which the cluster is stopped until the next request. The default \
+                        is 10m; 0s means never.",
+    })
+}
+
+fn suspended() -> Value {
+    value!({"type": "boolean", "description": "True if the cluster is stopped and refuses requests."})
+}
+
+fn status() -> Value {
+    let text = |description: &str| value!({"type": "string", "description": description});
+    value!({
+        "type": "object",
+        "properties": {
+            "phase": (text("Pending, Ready, Suspended, Deleting or Failed.")),
+            "url": (text("The URL for clients.")),
+            "kubeconfigSecret": (text("The namespace and name of the Secret with the administrator's kubeconfig.")),
+            "message": (text("The reason of the phase Failed.")),
+        },
+    })
+}

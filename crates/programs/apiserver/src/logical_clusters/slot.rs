@@ -1,0 +1,247 @@
+//! A logical cluster while it is awake, and what is kept while it is asleep.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwapOption;
+use binnacle_meta::Text;
+use binnacle_pki::ClusterKeys;
+use binnacle_request::Shutdown;
+use binnacle_server::Chain;
+use parking_lot::RwLock;
+use tokio::sync::{Mutex, oneshot, watch};
+use tokio::task::JoinHandle;
+
+use crate::assemble::{SharedHost, StartFailure};
+use crate::cluster::Cluster;
+
+/// The maximum time that requests wait for the controllers of a cluster that starts. The cluster then serves
+/// nevertheless, as a server does that cannot write its own objects.
+const START_PATIENCE: Duration = Duration::from_secs(10);
+/// The maximum time that a cluster waits for the responses of its requests before it ends.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A logical cluster, awake or asleep.
+pub(super) struct Slot {
+    name: Text,
+    /// The UID of its object, which its keys in the stores contain.
+    uid: Text,
+    keys: ClusterKeys,
+    host: Arc<SharedHost>,
+    /// The handler chain of the host, whose shutdown waits for requests of the cluster.
+    host_shutdown: Shutdown,
+    spec: RwLock<Spec>,
+    /// The chain while the cluster is awake; for requests, which take no lock.
+    chain: ArcSwapOption<Chain>,
+    /// Held while the cluster starts or stops.
+    state: Mutex<State>,
+    /// The requests in progress.
+    active: AtomicUsize,
+    began: Instant,
+    /// The milliseconds from `began` to the end of the last request.
+    last_used: AtomicU64,
+}
+
+/// The settings of a cluster in its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spec {
+    /// The time without requests after which the cluster is stopped. `None` means never.
+    pub(super) idle_after: Option<Duration>,
+    /// True if the cluster is stopped and refuses requests.
+    pub(super) suspended: bool,
+}
+
+enum State {
+    Asleep,
+    Awake(Running),
+    /// Removed: it is never started again.
+    Closed,
+}
+
+/// A cluster that runs in a task of its own.
+struct Running {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+/// The reason why a cluster does not serve a request.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unavailable {
+    #[error("the logical cluster is suspended")]
+    Suspended,
+    #[error("the logical cluster was deleted")]
+    Closed,
+    #[error("the logical cluster cannot be started")]
+    Start(#[from] StartFailure),
+}
+
+/// A request in progress, which keeps its cluster awake.
+pub(super) struct ActiveRequest(Arc<Slot>);
+
+impl Slot {
+    pub(super) fn new(
+        (name, uid): (Text, Text),
+        keys: ClusterKeys,
+        host: Arc<SharedHost>,
+        host_shutdown: Shutdown,
+        spec: Spec,
+    ) -> Self {
+        Self {
+            name,
+            uid,
+            keys,
+            host,
+            host_shutdown,
+            spec: RwLock::new(spec),
+            chain: ArcSwapOption::empty(),
+            state: Mutex::new(State::Asleep),
+            active: AtomicUsize::new(0),
+            began: Instant::now(),
+            last_used: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn name(&self) -> &Text {
+        &self.name
+    }
+
+    pub(super) fn uid(&self) -> &Text {
+        &self.uid
+    }
+
+    pub(super) fn keys(&self) -> &ClusterKeys {
+        &self.keys
+    }
+
+    pub(super) fn set_spec(&self, spec: Spec) {
+        *self.spec.write() = spec;
+    }
+
+    /// Begins a request: the cluster is started if it is asleep, and stays awake until the guard is dropped.
+    pub(super) async fn begin(self: Arc<Self>) -> Result<(Arc<Chain>, ActiveRequest), Unavailable> {
+        // Counted before the chain is read: a cluster that goes to sleep removes the chain, and then reads the count.
+        self.active.fetch_add(1, Ordering::SeqCst);
+        let request = ActiveRequest(self);
+        let slot = &request.0;
+        if slot.spec.read().suspended {
+            return Err(Unavailable::Suspended);
+        }
+        let chain = match slot.chain.load_full() {
+            Some(chain) => chain,
+            None => slot.wake().await?,
+        };
+        Ok((chain, request))
+    }
+
+    /// Starts the cluster unless it is awake, and waits until it can serve.
+    async fn wake(&self) -> Result<Arc<Chain>, Unavailable> {
+        let mut state = self.state.lock().await;
+        match (&*state, self.chain.load_full()) {
+            (State::Closed, _) => return Err(Unavailable::Closed),
+            // Another request has started it meanwhile.
+            (State::Awake(_), Some(chain)) => return Ok(chain),
+            _ => {}
+        }
+        let cluster = self.host.start(&self.name, &self.uid, &self.keys)?;
+        let chain = cluster.chain.clone();
+        let (ready, mut is_ready) = watch::channel(false);
+        let (stop, stopped) = oneshot::channel();
+        let host_shutdown = self.host_shutdown.clone();
+        let stopped = async move {
+            tokio::select! {
+                // An error means that the slot was dropped.
+                _ = stopped => {}
+                () = host_shutdown.fired() => {}
+            }
+        };
+        let task = tokio::spawn(run(cluster, ready, stopped));
+        *state = State::Awake(Running { stop, task });
+        // A cluster that ends before it is ready answers by itself.
+        let _ = tokio::time::timeout(START_PATIENCE, is_ready.wait_for(|ready| *ready)).await;
+        self.chain.store(Some(chain.clone()));
+        Ok(chain)
+    }
+
+    /// Returns true if the cluster is awake and had no request for as long as its object says.
+    pub(super) fn is_idle(&self) -> bool {
+        let Some(idle_after) = self.spec.read().idle_after else { return false };
+        let last_used = Duration::from_millis(self.last_used.load(Ordering::Relaxed));
+        self.chain.load().is_some()
+            && self.active.load(Ordering::SeqCst) == 0
+            && self.began.elapsed().saturating_sub(last_used) >= idle_after
+    }
+
+    /// Stops the cluster if it has no request.
+    pub(super) async fn sleep(&self) {
+        let mut state = self.state.lock().await;
+        let State::Awake(_) = *state else { return };
+        let chain = self.chain.swap(None);
+        if self.active.load(Ordering::SeqCst) > 0 {
+            self.chain.store(chain);
+            return;
+        }
+        drop(chain);
+        if let State::Awake(running) = std::mem::replace(&mut *state, State::Asleep) {
+            running.stop().await;
+        }
+    }
+
+    /// Stops the cluster. It is started again by its next request, unless its object says that it is suspended.
+    pub(super) async fn stop(&self) {
+        self.end(State::Asleep).await;
+    }
+
+    /// Stops the cluster for ever.
+    pub(super) async fn close(&self) {
+        self.end(State::Closed).await;
+    }
+
+    async fn end(&self, then: State) {
+        let mut state = self.state.lock().await;
+        self.chain.store(None);
+        if let State::Awake(running) = std::mem::replace(&mut *state, then) {
+            running.stop().await;
+        }
+    }
+}
+
+impl Drop for ActiveRequest {
+    fn drop(&mut self) {
+        let now = u64::try_from(self.0.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.0.last_used.fetch_max(now, Ordering::Relaxed);
+        self.0.active.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Running {
+    async fn stop(self) {
+        // The cluster may have ended already.
+        let _ = self.stop.send(());
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "a logical cluster panicked");
+        }
+    }
+}
+
+/// Runs a cluster until `stopped` is done. Sends `ready` when the objects of every cluster exist.
+async fn run(mut cluster: Cluster, ready: watch::Sender<bool>, stopped: impl Future<Output = ()>) {
+    {
+        let Cluster { controllers, failed_tasks, watch_tasks, .. } = &mut cluster;
+        let serving = async {
+            controllers.done().await;
+            ready.send_replace(true);
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = stopped => {}
+            () = serving => {}
+            () = failed_tasks.watch(watch_tasks) => {}
+        }
+    }
+    cluster.triggers.terminating.fire();
+    cluster.triggers.shutdown.fire();
+    // Long-running requests end with the signal.
+    let _ = tokio::time::timeout(DRAIN_PATIENCE, cluster.chain.short_requests_done()).await;
+    cluster.ended().await;
+}
