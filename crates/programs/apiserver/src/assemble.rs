@@ -75,6 +75,6 @@ fn logical_clusters(host: &mut Background, endpoint: &Endpoint) -> Option<Arc<Lo
         return None;
     }
     let serving = endpoint.tls.certificates();
-    let shared = SharedHost::of(&host.base, (&host.storage, &host.canary), serving, endpoint.authorities.clone());
+    let shared = SharedHost::of(host, serving, endpoint.authorities.clone());
     Some(LogicalClusters::start(shared, &host.catalog, &mut host.watch_tasks, &host.signals.shutdown))
 }

@@ -7,6 +7,7 @@
 mod controller;
 mod credentials;
 mod definition;
+mod host_access;
 mod router;
 mod slot;
 
@@ -21,6 +22,7 @@ use futures::future::join_all;
 use parking_lot::RwLock;
 use tokio::task::JoinSet;
 
+pub(crate) use self::host_access::{HostAccess, HostUsers};
 pub(crate) use self::router::ClusterRouter;
 use self::slot::Slot;
 use crate::assemble::SharedHost;

@@ -21,6 +21,7 @@ use super::{StartFailure, build, not_registered};
 use crate::authentication::Bundle;
 use crate::cluster::Cluster;
 use crate::cluster_storage::ClusterStorage;
+use crate::logical_clusters::{HostAccess, HostUsers};
 use crate::settings::{Authentication, Authorization, Debugging, Settings};
 
 /// The parts of the host that its logical clusters use.
@@ -29,6 +30,7 @@ pub(crate) struct SharedHost {
     storage: ClusterStorage,
     canary: Arc<Canary>,
     egress: Egress,
+    users: HostUsers,
     serving: Arc<Certificates>,
     address: SocketAddr,
     /// The URL of the host for clients.
@@ -38,17 +40,19 @@ pub(crate) struct SharedHost {
 }
 
 impl SharedHost {
-    pub(super) fn of(
-        base: &Base,
-        (storage, canary): (&ClusterStorage, &Arc<Canary>),
-        serving: &Arc<Certificates>,
-        authorities: PathBuf,
-    ) -> Self {
+    pub(super) fn of(host: &Background, serving: &Arc<Certificates>, authorities: PathBuf) -> Self {
+        let (base, authentication) = (&host.base, &host.authentication);
+        let users = HostUsers {
+            authenticator: authentication.authenticator.clone(),
+            audiences: authentication.audiences.clone().into(),
+            authorizer: host.access.authorizer.clone(),
+        };
         Self {
             settings: settings_of_clusters(&base.config),
-            storage: storage.clone(),
-            canary: canary.clone(),
+            storage: host.storage.clone(),
+            canary: host.canary.clone(),
             egress: base.egress.clone(),
+            users,
             serving: serving.clone(),
             address: base.address,
             url: format!("https://{}", external_address(&base.config, base.address)),
@@ -95,7 +99,12 @@ impl SharedHost {
             serving: self.serving.clone(),
         };
         let apis = Apis::build(Security::prepare(inputs, identity)?)?;
-        Ok(complete(Background::start(apis, None)?))
+        let mut background = Background::start(apis, None)?;
+        // Only for requests: reviews of tokens in the cluster do not know the host's.
+        let authenticator = &mut background.authentication.authenticator;
+        let access = HostAccess { own: authenticator.clone(), host: self.users.clone(), cluster: name.into() };
+        *authenticator = Arc::new(access);
+        Ok(complete(background))
     }
 }
 
