@@ -17,7 +17,8 @@ pub(crate) struct ClusterStorage {
     pub(crate) stores: Arc<Stores>,
     pub(crate) at_rest: Option<Arc<AtRest>>,
     pub(crate) compactions: Arc<Compactions>,
-    /// The prefix of all keys of a logical cluster. `None` for the host cluster, whose stores are its own.
+    /// The prefix of all keys of a logical cluster in the stores; the keys of the cluster itself begin with the same root
+    /// as those of the host. `None` for the host cluster, whose stores are its own.
     keyspace: Option<String>,
 }
 
@@ -35,10 +36,11 @@ impl ClusterStorage {
 
     /// Returns the storage of the logical cluster with this UID, whose keys are below the root of the stores.
     pub(crate) fn of_logical_cluster(&self, uid: &str) -> Self {
-        let root = format!("{}logicalclusters/{uid}/", self.stores.root());
-        let at_rest = self.at_rest.as_ref().map(|at_rest| Arc::new(at_rest.below(&root)));
+        let root = self.stores.root();
+        let keyspace = format!("{root}logicalclusters/{uid}");
+        let at_rest = self.at_rest.as_ref().map(|at_rest| Arc::new(at_rest.below(&format!("{keyspace}{root}"))));
         let (stores, compactions) = (self.stores.clone(), self.compactions.clone());
-        Self { stores, at_rest, compactions, keyspace: Some(root) }
+        Self { stores, at_rest, compactions, keyspace: Some(keyspace) }
     }
 
     /// Returns true if other clusters use the same stores and this one does not maintain them.
@@ -48,9 +50,9 @@ impl ClusterStorage {
 
     /// Deletes all objects of a logical cluster.
     pub(crate) async fn delete_all(&self) -> Result<(), StoreError> {
-        let Some(root) = &self.keyspace else { return Err(StoreError::OutsideKeyspace) };
+        let Some(keyspace) = &self.keyspace else { return Err(StoreError::Shared) };
         for store in self.stores.all() {
-            store.delete_range(prefix_range(root.as_bytes())).await?;
+            store.delete_range(prefix_range(format!("{keyspace}/").as_bytes())).await?;
         }
         Ok(())
     }
@@ -58,17 +60,14 @@ impl ClusterStorage {
     /// Returns the storage options of the cluster's resources.
     pub(crate) fn options(&self, storage: &Storage, features: &Arc<Features>) -> StorageOptions {
         let mut options = self.stores.options(storage, features);
-        if let Some(root) = &self.keyspace {
-            let confine = |store| Arc::new(KeyspaceStore::new(store, root.as_bytes())) as Arc<_>;
-            options.store = confine(options.store);
-            options.overrides =
-                options.overrides.into_iter().map(|(resource, store)| (resource, confine(store))).collect();
-            options.root.clone_from(root);
+        if let Some(at_rest) = &self.at_rest {
+            options = at_rest.wrap(options);
         }
-        match &self.at_rest {
-            Some(at_rest) => at_rest.wrap(options),
-            None => options,
+        if let Some(keyspace) = &self.keyspace {
+            // Above the encryption, whose values are bound to the keys in the stores.
+            options = options.map_stores(|store| Arc::new(KeyspaceStore::new(store, keyspace.clone())));
         }
+        options
     }
 }
 

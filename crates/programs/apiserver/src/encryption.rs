@@ -55,12 +55,7 @@ impl AtRest {
 
     /// Wraps the stores with encryption.
     pub(crate) fn wrap(&self, options: StorageOptions) -> StorageOptions {
-        let wrap = |store| Arc::new(EncryptedStore::new(store, Arc::clone(&self.encryption))) as Arc<_>;
-        StorageOptions {
-            store: wrap(options.store),
-            overrides: options.overrides.into_iter().map(|(resource, store)| (resource, wrap(store))).collect(),
-            ..options
-        }
+        options.map_stores(|store| Arc::new(EncryptedStore::new(store, Arc::clone(&self.encryption))))
     }
 
     /// Adds the health checks of KMS plugins, if there are any or reloading may add some.

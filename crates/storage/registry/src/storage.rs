@@ -47,6 +47,13 @@ pub enum UncachedResources {
 // === impl StorageOptions ===
 
 impl StorageOptions {
+    /// Returns the same options with other stores.
+    #[must_use]
+    pub fn map_stores(self, map: impl Fn(Arc<dyn Store>) -> Arc<dyn Store>) -> Self {
+        let overrides = self.overrides.into_iter().map(|(resource, store)| (resource, map(store))).collect();
+        Self { store: map(self.store), overrides, ..self }
+    }
+
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self {
             store,

@@ -1,66 +1,137 @@
-//! A store that admits only keys with a prefix, for one of several users of an engine.
+//! A store inside another one: all its keys are stored with a prefix, which its user does not see.
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::StreamExt;
 
 use crate::{
-    Answer, KeyValue, LeaseId, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
-    prefix_range,
+    Answer, Event, KeyValue, LeaseId, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse,
+    Watch, WatchMessage,
 };
 
-/// A store whose reads, writes and watches fail for keys outside of a prefix, so that no error in the code above it
-/// reaches the keys of others. Keys keep the prefix, and revisions are those of the inner store: every write of another
-/// user of the store increases them. Others may need history that this user does not, so compactions fail, too.
+/// A store whose keys are stored with a prefix in the inner store, so that no code above it reaches the keys of others.
+/// Revisions are those of the inner store: every write of another user of it increases them. Others may need history
+/// that this user does not need, so compactions fail with [`StoreError::Shared`].
 pub struct KeyspaceStore<S: ?Sized = dyn Store> {
     inner: Arc<S>,
-    keys: Range<Bytes>,
+    prefix: Bytes,
 }
 
 impl<S: Store + ?Sized> KeyspaceStore<S> {
-    pub fn new(inner: Arc<S>, prefix: &[u8]) -> Self {
-        Self { inner, keys: prefix_range(prefix) }
+    /// `prefix` must not be the beginning of another user's keys.
+    pub fn new(inner: Arc<S>, prefix: impl Into<Bytes>) -> Self {
+        Self { inner, prefix: prefix.into() }
     }
 
-    fn has(&self, key: &Bytes) -> bool {
-        self.keys.contains(key)
+    /// Returns the key in the inner store.
+    fn inner_key(&self, key: &[u8]) -> Bytes {
+        Bytes::from([&*self.prefix, key].concat())
     }
 
-    /// An empty end stands for the end of all keys.
-    fn includes(&self, range: &Range<Bytes>) -> bool {
-        self.has(&range.start) && !range.end.is_empty() && range.end <= self.keys.end
+    fn inner_range(&self, range: &Range<Bytes>) -> Range<Bytes> {
+        self.inner_key(&range.start)..self.inner_key(&range.end)
+    }
+
+    fn own(&self, mut kv: KeyValue) -> KeyValue {
+        remove_prefix(&mut kv, self.prefix.len());
+        kv
+    }
+
+    fn error(&self, error: StoreError) -> StoreError {
+        own_error(error, &self.prefix)
     }
 }
 
-fn refuse<'a, T: Send + 'a>() -> Answer<'a, T> {
-    Box::pin(std::future::ready(Err(StoreError::OutsideKeyspace)))
+fn remove_prefix(kv: &mut KeyValue, prefix: usize) {
+    kv.key = kv.key.slice(prefix..);
+}
+
+/// Removes the prefix from keys in messages.
+fn own_error(error: StoreError, prefix: &[u8]) -> StoreError {
+    let own = |key: String| match key.as_bytes().strip_prefix(prefix) {
+        Some(rest) => String::from_utf8_lossy(rest).into_owned(),
+        None => key,
+    };
+    match error {
+        StoreError::Transform { key, why } => StoreError::Transform { key: own(key), why },
+        StoreError::Undecodable { key, revision, why } => StoreError::Undecodable { key: own(key), revision, why },
+        other => other,
+    }
+}
+
+fn own_message(mut message: WatchMessage, prefix: usize) -> WatchMessage {
+    if let WatchMessage::Events(events) = &mut message {
+        for event in events {
+            let previous = match event {
+                Event::Put { kv, previous } => {
+                    remove_prefix(kv, prefix);
+                    previous
+                }
+                Event::Delete { key, previous, .. } => {
+                    *key = key.slice(prefix..);
+                    previous
+                }
+            };
+            previous.iter_mut().for_each(|previous| remove_prefix(previous, prefix));
+        }
+    }
+    message
 }
 
 impl<S: Store + ?Sized> Store for KeyspaceStore<S> {
     fn get(&self, key: Bytes, revision: Option<Revision>) -> Answer<'_, (Option<KeyValue>, Revision)> {
-        if self.has(&key) { self.inner.get(key, revision) } else { refuse() }
+        let key = self.inner_key(&key);
+        Box::pin(async move {
+            let (kv, revision) = self.inner.get(key, revision).await.map_err(|error| self.error(error))?;
+            Ok((kv.map(|kv| self.own(kv)), revision))
+        })
     }
 
-    fn range(&self, request: RangeRequest) -> Answer<'_, RangeResponse> {
-        if self.includes(&request.range) { self.inner.range(request) } else { refuse() }
+    fn range(&self, mut request: RangeRequest) -> Answer<'_, RangeResponse> {
+        request.range = self.inner_range(&request.range);
+        Box::pin(async move {
+            let mut response = self.inner.range(request).await.map_err(|error| self.error(error))?;
+            response.kvs.iter_mut().for_each(|kv| remove_prefix(kv, self.prefix.len()));
+            Ok(response)
+        })
     }
 
-    fn txn(&self, txn: Txn) -> Answer<'_, TxnResponse> {
-        if self.has(&txn.key) { self.inner.txn(txn) } else { refuse() }
+    fn txn(&self, mut txn: Txn) -> Answer<'_, TxnResponse> {
+        txn.key = self.inner_key(&txn.key);
+        Box::pin(async move {
+            Ok(match self.inner.txn(txn).await.map_err(|error| self.error(error))? {
+                TxnResponse::Done { revision, previous } => {
+                    TxnResponse::Done { revision, previous: previous.map(|kv| self.own(kv)) }
+                }
+                TxnResponse::Unmet { current, revision } => {
+                    TxnResponse::Unmet { current: current.map(|kv| self.own(kv)), revision }
+                }
+            })
+        })
     }
 
     fn watch(&self, range: Range<Bytes>, after: Revision) -> Answer<'_, Watch> {
-        if self.includes(&range) { self.inner.watch(range, after) } else { refuse() }
+        let range = self.inner_range(&range);
+        Box::pin(async move {
+            let Watch { messages, control } = self.inner.watch(range, after).await?;
+            let prefix = self.prefix.clone();
+            let messages = messages.map(move |message| match message {
+                Ok(message) => Ok(own_message(message, prefix.len())),
+                Err(error) => Err(own_error(error, &prefix)),
+            });
+            Ok(Watch { messages: messages.boxed(), control })
+        })
     }
 
     fn delete_range(&self, range: Range<Bytes>) -> Answer<'_, u64> {
-        if self.includes(&range) { self.inner.delete_range(range) } else { refuse() }
+        self.inner.delete_range(self.inner_range(&range))
     }
 
     fn compact(&self, _: Revision) -> Answer<'_, ()> {
-        refuse()
+        Box::pin(std::future::ready(Err(StoreError::Shared)))
     }
 
     fn current_revision(&self) -> Answer<'_, Revision> {
@@ -92,10 +163,10 @@ impl<S: Store + ?Sized> Store for KeyspaceStore<S> {
     }
 
     fn release(&self, key: &[u8], revision: Revision) {
-        self.inner.release(key, revision);
+        self.inner.release(&self.inner_key(key), revision);
     }
 
     fn is_stale(&self, key: Bytes, revision: Revision) -> Answer<'_, bool> {
-        if self.has(&key) { self.inner.is_stale(key, revision) } else { refuse() }
+        self.inner.is_stale(self.inner_key(&key), revision)
     }
 }

@@ -279,9 +279,9 @@ pub enum StoreError {
     /// This server only reads the store. Nothing of the request was executed.
     #[error("the server is read-only")]
     ReadOnly,
-    /// The request needs keys of another user of the store. Nothing of it was executed.
-    #[error("a key is outside of the keyspace")]
-    OutsideKeyspace,
+    /// The store has other users, which the request would affect. Nothing of it was executed.
+    #[error("the store is shared with others")]
+    Shared,
     #[error("storage is closed")]
     Closed,
     #[error("storage did not answer in time")]
@@ -308,7 +308,7 @@ impl StoreError {
             | Self::NoSpace(_)
             | Self::TooLarge
             | Self::ReadOnly
-            | Self::OutsideKeyspace
+            | Self::Shared
             | Self::Transform { .. }
             | Self::Undecodable { .. } => false,
             Self::Io(_) | Self::Damaged(_) | Self::Unavailable(_) | Self::Restored | Self::Closed | Self::Timeout => {
