@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Measures the logical clusters of one server: creation, memory awake and asleep, waking up, deletion.
+
+usage: clusters.py [--clusters N] [--objects N] [--workers N] [--etcd URL] SERVER
+
+SERVER is the program. It is started on a free port with a durable store in a temporary directory, or on an etcd. Memory
+is what the process alone has in memory; processor time is that of the server.
+"""
+
+import argparse
+import concurrent.futures
+import http.client
+import json
+import os
+import re
+import shutil
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+RESOURCE = "/apis/binnacle.dev/v1alpha1/logicalclusters"
+TOKEN = "bench"
+
+
+class Api:
+    """One connection for each thread."""
+
+    def __init__(self, port):
+        self.port = port
+        self.local = threading.local()
+
+    def call(self, method, path, body=None):
+        connection = getattr(self.local, "connection", None)
+        if connection is None:
+            context = ssl._create_unverified_context()
+            connection = self.local.connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=context)
+        headers = {"Authorization": "Bearer " + TOKEN, "Content-Type": "application/json"}
+        connection.request(method, path, json.dumps(body) if body is not None else None, headers)
+        answer = connection.getresponse()
+        data = answer.read()
+        if answer.status >= 300:
+            raise RuntimeError("%s %s: %d %s" % (method, path, answer.status, data[:300]))
+        return json.loads(data)
+
+
+def processor_seconds(pid):
+    with open("/proc/%d/stat" % pid) as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory(pid):
+    found = {}
+    with open("/proc/%d/smaps_rollup" % pid) as rollup:
+        for line in rollup:
+            words = line.split()
+            if words[-1] == "kB":
+                found[words[0]] = int(words[1]) * 1024
+    return found["Private_Clean:"] + found["Private_Dirty:"]
+
+
+def percentile(values, share):
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
+
+
+def report(name, seconds, times, spent):
+    print("%-28s %7.0f a second, p50 %6.1f ms, p99 %6.1f ms, %6.2f ms of CPU each" % (
+        name, len(times) / seconds, percentile(times, 0.5) * 1000, percentile(times, 0.99) * 1000,
+        spent / len(times) * 1000))
+
+
+class Run:
+    def __init__(self, options, port, pid):
+        self.options, self.pid = options, pid
+        self.api = Api(port)
+        self.names = ["c%05d" % n for n in range(options.clusters)]
+        self.pool = concurrent.futures.ThreadPoolExecutor(options.workers)
+
+    def each(self, name, call):
+        """Calls for every cluster, `workers` at once, and reports the times."""
+        def timed(cluster):
+            begin = time.monotonic()
+            call(cluster)
+            return time.monotonic() - begin
+        begin, spent = time.monotonic(), processor_seconds(self.pid)
+        times = list(self.pool.map(timed, self.names))
+        report(name, time.monotonic() - begin, times, processor_seconds(self.pid) - spent)
+
+    def create(self, cluster):
+        body = {"apiVersion": "binnacle.dev/v1alpha1", "kind": "LogicalCluster", "metadata": {"name": cluster},
+                "spec": {"idleAfter": "%ds" % self.options.idle}}
+        self.api.call("POST", RESOURCE, body)
+        while True:
+            if self.api.call("GET", RESOURCE + "/" + cluster).get("status", {}).get("phase") == "Ready":
+                break
+            time.sleep(0.002)
+        self.list(cluster)
+
+    def list(self, cluster):
+        self.api.call("GET", "/clusters/%s/api/v1/namespaces" % cluster)
+
+    def fill(self, cluster):
+        for n in range(self.options.objects):
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m%d" % n}, "data": {"a": "b" * 100}}
+            self.api.call("POST", "/clusters/%s/api/v1/namespaces/default/configmaps" % cluster, body)
+
+    def delete(self, cluster):
+        self.api.call("DELETE", RESOURCE + "/" + cluster)
+
+    def grown(self, name, before):
+        now = memory(self.pid)
+        print("%-28s %7.1f KiB for each, %.0f MiB in all" % (name, (now - before) / len(self.names) / 1024, now / 2**20))
+
+    def all(self):
+        before = memory(self.pid)
+        self.each("create until first list", self.create)
+        self.grown("awake", before)
+        self.each("%d objects" % self.options.objects, self.fill)
+        self.grown("awake with objects", before)
+        spent = processor_seconds(self.pid)
+        time.sleep(self.options.idle + 3)
+        self.grown("asleep", before)
+        self.each("wake", self.list)
+        self.each("list", self.list)
+        self.grown("awake again", before)
+        self.each("delete", self.delete)
+        begin = time.monotonic()
+        while self.api.call("GET", RESOURCE)["items"]:
+            time.sleep(0.05)
+        print("%-28s %7.2f s after the last request" % ("all deleted", time.monotonic() - begin))
+        time.sleep(3)
+        self.grown("afterwards", before)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--clusters", type=int, default=100)
+    parser.add_argument("--objects", type=int, default=20)
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--idle", type=int, default=15, help="seconds until a cluster sleeps")
+    parser.add_argument("--etcd", help="the URL of an etcd")
+    parser.add_argument("server")
+    options = parser.parse_args()
+    directory = tempfile.mkdtemp(prefix="binnacle-clusters-")
+    tokens = os.path.join(directory, "tokens.csv")
+    with open(tokens, "w") as out:
+        out.write('%s,bench,1,"system:masters"\n' % TOKEN)
+    command = [options.server, "--logical-clusters", "--data-dir", os.path.join(directory, "data"), "--secure-port=0",
+               "--token-auth-file", tokens] + (["--etcd-servers", options.etcd] if options.etcd else [])
+    with open(os.path.join(directory, "log"), "w") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+    try:
+        found = re.search(r"https://\S+:(\d+)", process.stdout.readline())
+        if not found:
+            sys.exit("the server did not say where it listens: " + open(log.name).read())
+        time.sleep(3)
+        Run(options, int(found.group(1)), process.pid).all()
+    finally:
+        process.terminate()
+        process.wait(30)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+main()
