@@ -64,17 +64,20 @@ pub(crate) async fn assemble(config: Settings) -> Result<(AssembledServer, Serve
     let apis = Apis::build(security)?;
     let mut background = Background::start(apis, Some(endpoint.expiry()))?;
     let (trust, shutdown) = (background.access.trust.clone(), background.signals.shutdown.clone());
-    let clusters = logical_clusters(&mut background, &endpoint);
+    let clusters = logical_clusters(&mut background, &endpoint)?;
     let endpoint = endpoint.start_renewal(&trust, &mut background.watch_tasks, &shutdown);
     Ok(listen(background, holdings, endpoint, clusters))
 }
 
 /// Starts to serve logical clusters, if the server hosts any.
-fn logical_clusters(host: &mut Background, endpoint: &Endpoint) -> Option<Arc<LogicalClusters>> {
+fn logical_clusters(host: &mut Background, endpoint: &Endpoint) -> Result<Option<Arc<LogicalClusters>>, StartFailure> {
     if !host.base.config.misc.logical_clusters {
-        return None;
+        return Ok(None);
     }
     let serving = endpoint.tls.certificates();
     let shared = SharedHost::of(host, serving, endpoint.authorities.clone());
-    Some(LogicalClusters::start(shared, &host.catalog, &mut host.watch_tasks, &host.signals.shutdown))
+    let registry = host.base.metrics.registry();
+    let clusters =
+        LogicalClusters::start(shared, registry, &host.catalog, &mut host.watch_tasks, &host.signals.shutdown);
+    clusters.map(Some).map_err(not_registered)
 }

@@ -10,12 +10,14 @@ mod definition;
 mod host_access;
 mod router;
 mod slot;
+mod starts;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_meta::Text;
+use binnacle_metrics::Registry;
 use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
 use futures::future::join_all;
@@ -25,6 +27,7 @@ use tokio::task::JoinSet;
 pub(crate) use self::host_access::{HostAccess, HostUsers};
 pub(crate) use self::router::ClusterRouter;
 use self::slot::Slot;
+use self::starts::Starts;
 use crate::assemble::SharedHost;
 
 /// The interval between searches for clusters without requests.
@@ -32,7 +35,7 @@ const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The logical clusters of a host, awake or asleep.
 pub(crate) struct LogicalClusters {
-    host: Arc<SharedHost>,
+    starts: Arc<Starts>,
     /// The clusters that are served, by name.
     slots: RwLock<HashMap<Text, Arc<Slot>>>,
 }
@@ -41,11 +44,13 @@ impl LogicalClusters {
     /// Starts to serve the clusters that are objects of the host. The tasks end with the shutdown signal.
     pub(crate) fn start(
         host: SharedHost,
+        registry: &Registry,
         catalog: &Catalog,
         tasks: &mut JoinSet<()>,
         shutdown: &Shutdown,
-    ) -> Arc<Self> {
-        let clusters = Arc::new(Self { host: Arc::new(host), slots: RwLock::default() });
+    ) -> Result<Arc<Self>, prometheus::Error> {
+        let starts = Arc::new(Starts::new(host, registry)?);
+        let clusters = Arc::new(Self { starts, slots: RwLock::default() });
         tasks.spawn(controller::run(clusters.clone(), catalog.clone(), shutdown.clone()));
         let (idle, stopped) = (clusters.clone(), shutdown.clone());
         tasks.spawn(async move {
@@ -54,7 +59,11 @@ impl LogicalClusters {
                 () = stopped.fired() => {}
             }
         });
-        clusters
+        Ok(clusters)
+    }
+
+    fn host(&self) -> &Arc<SharedHost> {
+        &self.starts.host
     }
 
     /// Returns a cluster that is served.
@@ -64,15 +73,26 @@ impl LogicalClusters {
 
     /// Serves a cluster from now on.
     fn insert(&self, slot: Arc<Slot>) {
-        self.slots.write().insert(slot.name().clone(), slot);
+        let mut slots = self.slots.write();
+        slots.insert(slot.name().clone(), slot);
+        self.count(&slots);
     }
 
     /// Stops to serve a cluster. On return, nothing of it runs.
     async fn remove(&self, name: &str) {
-        let slot = self.slots.write().remove(name);
+        let slot = {
+            let mut slots = self.slots.write();
+            let slot = slots.remove(name);
+            self.count(&slots);
+            slot
+        };
         if let Some(slot) = slot {
             slot.close().await;
         }
+    }
+
+    fn count(&self, slots: &HashMap<Text, Arc<Slot>>) {
+        self.starts.metrics.served.set(i64::try_from(slots.len()).unwrap_or(i64::MAX));
     }
 
     fn names(&self) -> Vec<Text> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_store::Store;
+use binnacle_store::{Expect, Op, Store, StoreError, Txn, prefix_range};
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 mod on_disk {
@@ -55,4 +55,42 @@ mod lean {
     }
 
     binnacle_store::contract_tests!(without_counts store);
+}
+
+/// A part of a store. Others cannot be affected, so it has no compactions.
+mod keyspace {
+    use binnacle_store::KeyspaceStore;
+
+    use super::*;
+
+    async fn store() -> ((), Arc<dyn Store>) {
+        let inner = Arc::new(EmbeddedStore::ephemeral());
+        // Keys around the keyspace, which no case may see.
+        for key in ["/k", "/k/a", "/k/one", "/k/one0/a", "/k/onf", "/z"] {
+            let op = Op::Put { value: "another's".into(), lease: None };
+            inner.txn(Txn { key: key.into(), expect: Expect::Absent, op }).await.expect("a put");
+        }
+        ((), Arc::new(KeyspaceStore::new(inner, "/k/one")))
+    }
+
+    binnacle_store::contract_tests!(without_compaction store);
+
+    #[tokio::test]
+    async fn rejects_compactions() {
+        let ((), store) = store().await;
+        let revision = store.current_revision().await.expect("a revision");
+        assert!(matches!(store.compact(revision).await, Err(StoreError::Shared)));
+    }
+
+    #[tokio::test]
+    async fn keys_of_others_are_not_deleted() {
+        let inner = Arc::new(EmbeddedStore::ephemeral());
+        let [one, two] = ["/k/one", "/k/two"].map(|prefix| KeyspaceStore::new(inner.clone(), prefix));
+        for store in [&one, &two] {
+            let op = Op::Put { value: "x".into(), lease: None };
+            store.txn(Txn { key: "/a".into(), expect: Expect::Absent, op }).await.expect("a put");
+        }
+        assert_eq!(one.delete_range(prefix_range(b"")).await.expect("a deletion"), 1);
+        assert!(two.get("/a".into(), None).await.expect("a read").0.is_some());
+    }
 }

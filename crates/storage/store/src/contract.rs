@@ -29,13 +29,27 @@ pub mod watches;
 macro_rules! contract_tests {
     ($(#[$attribute:meta])* $factory:path) => {
         $crate::contract_tests! { @ [$(#[$attribute])*] $factory; ranges: count_includes_keys_beyond_limit; }
-        $crate::contract_tests! { @ without_counts [$(#[$attribute])*] $factory }
+        $crate::contract_tests! { @ compaction [$(#[$attribute])*] $factory }
+        $crate::contract_tests! { @ common [$(#[$attribute])*] $factory }
     };
     // Omits the case on counts, for a store that does not count the keys beyond a limit.
     (without_counts $factory:path) => {
-        $crate::contract_tests! { @ without_counts [] $factory }
+        $crate::contract_tests! { @ compaction [] $factory }
+        $crate::contract_tests! { @ common [] $factory }
     };
-    (@ without_counts $attributes:tt $factory:path) => {
+    // Omits the cases that compact, for a part of a store.
+    (without_compaction $factory:path) => {
+        $crate::contract_tests! { @ [] $factory; ranges: count_includes_keys_beyond_limit; }
+        $crate::contract_tests! { @ common [] $factory }
+    };
+    (@ compaction $attributes:tt $factory:path) => {
+        $crate::contract_tests! { @ $attributes $factory;
+            compaction: compaction_drops_earlier_revisions, rejects_compaction_to_past_or_future_revision,
+                compactor_compacts_to_previous_revision, compactor_compacts_after_its_first_interval;
+            watches: rejects_watch_of_compacted_history;
+        }
+    };
+    (@ common $attributes:tt $factory:path) => {
         $crate::contract_tests! { @ $attributes $factory;
             transactions: each_write_gets_the_next_revision, key_has_create_and_mod_revision,
                 writes_only_if_expectation_holds, deleting_absent_key_changes_nothing,
@@ -45,13 +59,11 @@ macro_rules! contract_tests {
                 deleting_an_empty_range_changes_nothing, deletes_keys_of_leases;
             ranges: range_is_ordered_and_excludes_its_end, limit_is_reported_by_more,
                 pages_show_one_revision_despite_writes, prefix_range_has_exactly_keys_with_prefix;
-            compaction: reads_return_contents_at_revision, compaction_drops_earlier_revisions,
-                rejects_compaction_to_past_or_future_revision, compactor_compacts_to_previous_revision,
-                compactor_compacts_after_its_first_interval;
+            compaction: reads_return_contents_at_revision;
             watches: events_have_previous_values, watch_from_older_revision_replays_history,
-                watch_delivers_only_its_range, rejects_watch_of_compacted_history, barrier_covers_acknowledged_writes,
-                barrier_covers_history_of_watch, watches_are_complete_and_ordered_under_load,
-                slow_reader_misses_no_event, watch_starts_at_future_revision;
+                watch_delivers_only_its_range, barrier_covers_acknowledged_writes, barrier_covers_history_of_watch,
+                watches_are_complete_and_ordered_under_load, slow_reader_misses_no_event,
+                watch_starts_at_future_revision;
             leases: revoking_lease_deletes_its_keys, expired_lease_deletes_its_keys, rejects_unknown_lease,
                 lease_has_remaining_time, newest_put_sets_lease_of_key, put_during_revocation_leaves_no_key;
         }

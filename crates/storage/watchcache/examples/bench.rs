@@ -117,6 +117,10 @@ impl Store for MemoryFeed {
         Box::pin(async { Err(StoreError::Closed) })
     }
 
+    fn delete_range(&self, _: std::ops::Range<Bytes>) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(async { Err(StoreError::Closed) })
+    }
+
     fn watch(&self, _: std::ops::Range<Bytes>, _: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
         Box::pin(async move {
             let receive = self.messages.lock().take().ok_or(StoreError::Closed)?;

@@ -65,6 +65,10 @@ impl Store for RestorableStore {
         })
     }
 
+    fn delete_range(&self, range: Range<Bytes>) -> Answer<'_, u64> {
+        self.now().delete_range(range)
+    }
+
     fn current_revision(&self) -> Answer<'_, Revision> {
         self.now().current_revision()
     }

@@ -39,6 +39,14 @@ impl Kubectl {
         Self { program, kubeconfig: server.kubeconfig(), home, environment: Vec::new() }
     }
 
+    /// Returns the same kubectl with another kubeconfig, and a discovery cache of its own.
+    #[must_use]
+    pub fn with_kubeconfig(&self, kubeconfig: PathBuf) -> Self {
+        let home = kubeconfig.with_extension("home");
+        std::fs::create_dir_all(&home).unwrap();
+        Self { kubeconfig, home, ..self.clone() }
+    }
+
     /// Returns the same kubectl with these environment variables.
     #[must_use]
     pub fn with_env(&self, variables: &[(&str, &str)]) -> Self {

@@ -178,13 +178,13 @@ impl Controller {
             Some(slot) => slot,
             None => {
                 let keys = resources.credentials.keys(name, uid).await?;
-                let (host, shutdown) = (self.clusters.host.clone(), self.shutdown.clone());
-                Arc::new(Slot::new((name.clone(), uid.clone()), keys, host, shutdown, spec))
+                let (starts, shutdown) = (self.clusters.starts.clone(), self.shutdown.clone());
+                Arc::new(Slot::new((name.clone(), uid.clone()), keys, starts, shutdown, spec))
             }
         };
         slot.set_spec(spec);
-        let trusted = self.clusters.host.trusted().await.map_err(Status::internal)?;
-        let url = self.clusters.host.url_of(name);
+        let trusted = self.clusters.host().trusted().await.map_err(Status::internal)?;
+        let url = self.clusters.host().url_of(name);
         resources.credentials.ensure_kubeconfig((name, uid), slot.keys(), (&url, &trusted)).await?;
         if spec.suspended {
             self.clusters.insert(slot.clone());
@@ -207,7 +207,7 @@ impl Controller {
         }
         set_status(&resources.objects, name, object, self.status(name, "Deleting", "")).await?;
         self.clusters.remove(name).await;
-        self.clusters.host.storage_of(uid).delete_all().await.map_err(Status::internal)?;
+        self.clusters.host().storage_of(uid).delete_all().await.map_err(Status::internal)?;
         resources.credentials.delete(name).await?;
         let remove = |object: &mut Value| {
             set_finalizers(object, |finalizers| finalizers.retain(|finalizer| finalizer.as_str() != Some(FINALIZER)));
@@ -221,7 +221,7 @@ impl Controller {
     fn status(&self, name: &str, phase: &str, message: &str) -> Value {
         let mut status = value!({
             "phase": phase,
-            "url": (self.clusters.host.url_of(name)),
+            "url": (self.clusters.host().url_of(name)),
             "kubeconfigSecret": (format!("{NAMESPACE}/{}", kubeconfig_secret(name))),
         });
         if !message.is_empty() {

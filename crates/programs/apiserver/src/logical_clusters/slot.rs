@@ -13,7 +13,8 @@ use parking_lot::RwLock;
 use tokio::sync::{Mutex, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::assemble::{SharedHost, StartFailure};
+use super::starts::{AwakeGuard, Starts};
+use crate::assemble::StartFailure;
 use crate::cluster::Cluster;
 
 /// The maximum time that requests wait for the controllers of a cluster that starts. The cluster then serves
@@ -28,8 +29,7 @@ pub(super) struct Slot {
     /// The UID of its object, which its keys in the stores contain.
     uid: Text,
     keys: ClusterKeys,
-    host: Arc<SharedHost>,
-    /// The handler chain of the host, whose shutdown waits for requests of the cluster.
+    starts: Arc<Starts>,
     host_shutdown: Shutdown,
     spec: RwLock<Spec>,
     /// The chain while the cluster is awake; for requests, which take no lock.
@@ -63,6 +63,7 @@ enum State {
 struct Running {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
+    _awake: AwakeGuard,
 }
 
 /// The reason why a cluster does not serve a request.
@@ -83,7 +84,7 @@ impl Slot {
     pub(super) fn new(
         (name, uid): (Text, Text),
         keys: ClusterKeys,
-        host: Arc<SharedHost>,
+        starts: Arc<Starts>,
         host_shutdown: Shutdown,
         spec: Spec,
     ) -> Self {
@@ -91,7 +92,7 @@ impl Slot {
             name,
             uid,
             keys,
-            host,
+            starts,
             host_shutdown,
             spec: RwLock::new(spec),
             chain: ArcSwapOption::empty(),
@@ -129,13 +130,19 @@ impl Slot {
         }
         let chain = match slot.chain.load_full() {
             Some(chain) => chain,
-            None => slot.wake().await?,
+            // In a task, since a start continues when its client leaves: the next request needs it.
+            None => match tokio::spawn(slot.clone().wake()).await {
+                Ok(awake) => awake?,
+                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                Err(_) => return Err(StartFailure::Stopping.into()),
+            },
         };
         Ok((chain, request))
     }
 
     /// Starts the cluster unless it is awake, and waits until it can serve.
-    async fn wake(&self) -> Result<Arc<Chain>, Unavailable> {
+    async fn wake(self: Arc<Self>) -> Result<Arc<Chain>, Unavailable> {
+        let began = Instant::now();
         let mut state = self.state.lock().await;
         match (&*state, self.chain.load_full()) {
             (State::Closed, _) => return Err(Unavailable::Closed),
@@ -143,7 +150,7 @@ impl Slot {
             (State::Awake(_), Some(chain)) => return Ok(chain),
             _ => {}
         }
-        let cluster = self.host.start(&self.name, &self.uid, &self.keys)?;
+        let cluster = self.starts.start(&self.name, &self.uid, &self.keys).await?;
         let chain = cluster.chain.clone();
         let (ready, mut is_ready) = watch::channel(false);
         let (stop, stopped) = oneshot::channel();
@@ -156,9 +163,9 @@ impl Slot {
             }
         };
         let task = tokio::spawn(run(cluster, ready, stopped));
-        *state = State::Awake(Running { stop, task });
         // A cluster that ends before it is ready answers by itself.
         let _ = tokio::time::timeout(START_PATIENCE, is_ready.wait_for(|ready| *ready)).await;
+        *state = State::Awake(Running { stop, task, _awake: self.starts.count(began) });
         self.chain.store(Some(chain.clone()));
         Ok(chain)
     }
