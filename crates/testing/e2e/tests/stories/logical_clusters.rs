@@ -119,7 +119,7 @@ async fn credentials_are_for_one_cluster() {
     // A certificate is checked for each request, also on a connection that is kept.
     let list = |cluster: &str| format!("{cluster}/api/v1/namespaces/default/configmaps");
     for (n, file) in files.iter().enumerate() {
-        let mut client = host.server.connect(&Handshake::of_kubeconfig(file)).await;
+        let mut client = host.server.connect(&Handshake::of_kubeconfig(file).alpn(&["http/1.1"])).await;
         for (cluster, accepted) in
             [("/clusters/a", n == 0), ("/clusters/b", n == 1), ("", false), ("/clusters/a", n == 0)]
         {
@@ -154,14 +154,10 @@ fn users_of_the_host_need_a_permission() {
     let host = Host::start(&[&format!("--token-auth-file={tokens}")]);
     let a = host.create("a", &json!({}));
     host.create("b", &json!({}));
-    host.kubectl.ok(&[
-        "create",
-        "clusterrole",
-        "access",
-        "--verb=impersonate",
-        "--resource=logicalclusters.binnacle.dev/access",
-        "--resource-name=a",
-    ]);
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "access"},
+        "rules": [{"apiGroups": ["binnacle.dev"], "resources": ["logicalclusters/access"], "verbs": ["impersonate"],
+            "resourceNames": ["a"]}]});
+    host.kubectl.ok_with(&["create", "-f", "-"], &role.to_string());
     host.kubectl.ok(&["create", "clusterrolebinding", "access", "--clusterrole=access", "--user=jane"]);
     let server = |cluster: &str| format!("--server=https://{}/clusters/{cluster}", host.server.address);
     let anonymous = temp.join("anonymous.kubeconfig");
@@ -218,7 +214,7 @@ fn suspended_cluster_refuses_requests() {
     };
     make_map(&a, "one");
     suspend(true);
-    let refused = a.fails(&["get", "configmaps"]);
+    let refused = a.fails(&["get", "--raw", "/clusters/a/api/v1/namespaces"]);
     assert!(refused.contains("(ServiceUnavailable): the logical cluster is suspended"), "{refused}");
     host.wait_for_awake(0);
     suspend(false);
