@@ -22,6 +22,9 @@ _binnacle() {
             binnacle,check)
                 cmd="binnacle__subcmd__check"
                 ;;
+            binnacle,cluster)
+                cmd="binnacle__subcmd__cluster"
+                ;;
             binnacle,compare)
                 cmd="binnacle__subcmd__compare"
                 ;;
@@ -46,11 +49,56 @@ _binnacle() {
             binnacle,sizes)
                 cmd="binnacle__subcmd__sizes"
                 ;;
+            binnacle__subcmd__cluster,create)
+                cmd="binnacle__subcmd__cluster__subcmd__create"
+                ;;
+            binnacle__subcmd__cluster,delete)
+                cmd="binnacle__subcmd__cluster__subcmd__delete"
+                ;;
+            binnacle__subcmd__cluster,help)
+                cmd="binnacle__subcmd__cluster__subcmd__help"
+                ;;
+            binnacle__subcmd__cluster,kubeconfig)
+                cmd="binnacle__subcmd__cluster__subcmd__kubeconfig"
+                ;;
+            binnacle__subcmd__cluster,list)
+                cmd="binnacle__subcmd__cluster__subcmd__list"
+                ;;
+            binnacle__subcmd__cluster,resume)
+                cmd="binnacle__subcmd__cluster__subcmd__resume"
+                ;;
+            binnacle__subcmd__cluster,suspend)
+                cmd="binnacle__subcmd__cluster__subcmd__suspend"
+                ;;
+            binnacle__subcmd__cluster__subcmd__help,create)
+                cmd="binnacle__subcmd__cluster__subcmd__help__subcmd__create"
+                ;;
+            binnacle__subcmd__cluster__subcmd__help,delete)
+                cmd="binnacle__subcmd__cluster__subcmd__help__subcmd__delete"
+                ;;
+            binnacle__subcmd__cluster__subcmd__help,help)
+                cmd="binnacle__subcmd__cluster__subcmd__help__subcmd__help"
+                ;;
+            binnacle__subcmd__cluster__subcmd__help,kubeconfig)
+                cmd="binnacle__subcmd__cluster__subcmd__help__subcmd__kubeconfig"
+                ;;
+            binnacle__subcmd__cluster__subcmd__help,list)
+                cmd="binnacle__subcmd__cluster__subcmd__help__subcmd__list"
+                ;;
+            binnacle__subcmd__cluster__subcmd__help,resume)
+                cmd="binnacle__subcmd__cluster__subcmd__help__subcmd__resume"
+                ;;
+            binnacle__subcmd__cluster__subcmd__help,suspend)
+                cmd="binnacle__subcmd__cluster__subcmd__help__subcmd__suspend"
+                ;;
             binnacle__subcmd__help,backup)
                 cmd="binnacle__subcmd__help__subcmd__backup"
                 ;;
             binnacle__subcmd__help,check)
                 cmd="binnacle__subcmd__help__subcmd__check"
+                ;;
+            binnacle__subcmd__help,cluster)
+                cmd="binnacle__subcmd__help__subcmd__cluster"
                 ;;
             binnacle__subcmd__help,compare)
                 cmd="binnacle__subcmd__help__subcmd__compare"
@@ -76,6 +124,24 @@ _binnacle() {
             binnacle__subcmd__help,sizes)
                 cmd="binnacle__subcmd__help__subcmd__sizes"
                 ;;
+            binnacle__subcmd__help__subcmd__cluster,create)
+                cmd="binnacle__subcmd__help__subcmd__cluster__subcmd__create"
+                ;;
+            binnacle__subcmd__help__subcmd__cluster,delete)
+                cmd="binnacle__subcmd__help__subcmd__cluster__subcmd__delete"
+                ;;
+            binnacle__subcmd__help__subcmd__cluster,kubeconfig)
+                cmd="binnacle__subcmd__help__subcmd__cluster__subcmd__kubeconfig"
+                ;;
+            binnacle__subcmd__help__subcmd__cluster,list)
+                cmd="binnacle__subcmd__help__subcmd__cluster__subcmd__list"
+                ;;
+            binnacle__subcmd__help__subcmd__cluster,resume)
+                cmd="binnacle__subcmd__help__subcmd__cluster__subcmd__resume"
+                ;;
+            binnacle__subcmd__help__subcmd__cluster,suspend)
+                cmd="binnacle__subcmd__help__subcmd__cluster__subcmd__suspend"
+                ;;
             *)
                 ;;
         esac
@@ -83,7 +149,7 @@ _binnacle() {
 
     case "${cmd}" in
         binnacle)
-            opts="-h -V --help --version check doctor sizes migrate backup restore salvage compare completion help"
+            opts="-h -V --help --version check doctor sizes migrate backup restore salvage cluster compare completion help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -139,6 +205,256 @@ _binnacle() {
                     ;;
                 -o)
                     COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__cluster)
+            opts="-h --kubeconfig --help create list kubeconfig suspend resume delete help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --kubeconfig)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__cluster__subcmd__create)
+            opts="-h --idle-after --kubeconfig --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --idle-after)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --kubeconfig)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__cluster__subcmd__delete)
+            opts="-h --kubeconfig --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --kubeconfig)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__cluster__subcmd__help)
+            opts="create list kubeconfig suspend resume delete help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__cluster__subcmd__help__subcmd__create)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__cluster__subcmd__help__subcmd__delete)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__cluster__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__cluster__subcmd__help__subcmd__kubeconfig)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__cluster__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__cluster__subcmd__help__subcmd__resume)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__cluster__subcmd__help__subcmd__suspend)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__cluster__subcmd__kubeconfig)
+            opts="-o -h --output --kubeconfig --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --kubeconfig)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__cluster__subcmd__list)
+            opts="-h --kubeconfig --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --kubeconfig)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__cluster__subcmd__resume)
+            opts="-h --kubeconfig --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --kubeconfig)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__cluster__subcmd__suspend)
+            opts="-h --kubeconfig --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --kubeconfig)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 *)
@@ -291,7 +607,7 @@ _binnacle() {
             return 0
             ;;
         binnacle__subcmd__help)
-            opts="check doctor sizes migrate backup restore salvage compare completion help"
+            opts="check doctor sizes migrate backup restore salvage cluster compare completion help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -321,6 +637,104 @@ _binnacle() {
         binnacle__subcmd__help__subcmd__check)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__help__subcmd__cluster)
+            opts="create list kubeconfig suspend resume delete"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__help__subcmd__cluster__subcmd__create)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__help__subcmd__cluster__subcmd__delete)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__help__subcmd__cluster__subcmd__kubeconfig)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__help__subcmd__cluster__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__help__subcmd__cluster__subcmd__resume)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__help__subcmd__cluster__subcmd__suspend)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

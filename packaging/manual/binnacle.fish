@@ -33,6 +33,7 @@ complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "migrate" -d 'Copi
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "backup" -d 'Backs up a store to a file'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "restore" -d 'Restores a backup, an etcd snapshot or a kine database to a data directory'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "salvage" -d 'Copies the intact objects of a damaged store to a new one'
+complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "cluster" -d 'Creates, lists and deletes logical clusters'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "compare" -d 'Replays requests against two API servers and compares the answers'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "completion" -d 'Prints the completion script for a shell'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -79,6 +80,36 @@ complete -c binnacle -n "__fish_binnacle_using_subcommand salvage" -l bump-revis
 complete -c binnacle -n "__fish_binnacle_using_subcommand salvage" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
 complete -c binnacle -n "__fish_binnacle_using_subcommand salvage" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume delete help" -l kubeconfig -d 'The kubeconfig of the server that hosts the clusters; if neither this nor KUBECONFIG is set, ~/.kube/config' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume delete help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume delete help" -f -a "create" -d 'Creates a cluster, and waits until it is ready'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume delete help" -f -a "list" -d 'Lists all clusters'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume delete help" -f -a "kubeconfig" -d 'Writes the kubeconfig of a cluster\'s administrator, and prints the path of the file'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume delete help" -f -a "suspend" -d 'Stops a cluster, which then refuses requests'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume delete help" -f -a "resume" -d 'Ends the suspension of a cluster'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume delete help" -f -a "delete" -d 'Deletes a cluster with all its objects'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume delete help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from create" -l idle-after -d 'Stop the cluster after this time without requests, until the next one; 0s for never [default: 10m]' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from create" -l kubeconfig -d 'The kubeconfig of the server that hosts the clusters; if neither this nor KUBECONFIG is set, ~/.kube/config' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from create" -s h -l help -d 'Print help'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from list" -l kubeconfig -d 'The kubeconfig of the server that hosts the clusters; if neither this nor KUBECONFIG is set, ~/.kube/config' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from kubeconfig" -s o -l output -d 'Write the kubeconfig to this file, or with - to standard output [default: ~/.kube/logical-clusters/NAME]' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from kubeconfig" -l kubeconfig -d 'The kubeconfig of the server that hosts the clusters; if neither this nor KUBECONFIG is set, ~/.kube/config' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from kubeconfig" -s h -l help -d 'Print help'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from suspend" -l kubeconfig -d 'The kubeconfig of the server that hosts the clusters; if neither this nor KUBECONFIG is set, ~/.kube/config' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from suspend" -s h -l help -d 'Print help'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from resume" -l kubeconfig -d 'The kubeconfig of the server that hosts the clusters; if neither this nor KUBECONFIG is set, ~/.kube/config' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from resume" -s h -l help -d 'Print help'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from delete" -l kubeconfig -d 'The kubeconfig of the server that hosts the clusters; if neither this nor KUBECONFIG is set, ~/.kube/config' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from delete" -s h -l help -d 'Print help'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from help" -f -a "create" -d 'Creates a cluster, and waits until it is ready'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from help" -f -a "list" -d 'Lists all clusters'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from help" -f -a "kubeconfig" -d 'Writes the kubeconfig of a cluster\'s administrator, and prints the path of the file'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from help" -f -a "suspend" -d 'Stops a cluster, which then refuses requests'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from help" -f -a "resume" -d 'Ends the suspension of a cluster'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from help" -f -a "delete" -d 'Deletes a cluster with all its objects'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l from -d 'The audit log, HAR file or directory of recorded cases to replay' -r -F
 complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l kubeconfig-a -d 'The credentials and the certificate authority for this server; its URL is not used' -r -F
 complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l token-file-a -d 'A file with a bearer token for this server' -r -F
@@ -103,13 +134,20 @@ complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l dry-run -d
 complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l impersonate -d 'Send each request of an audit log as the user who sent it'
 complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c binnacle -n "__fish_binnacle_using_subcommand completion" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage compare completion help" -f -a "check" -d 'Checks a data directory or a backup file for damage'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage compare completion help" -f -a "doctor" -d 'Checks whether this release can serve a store'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage compare completion help" -f -a "sizes" -d 'Shows the size of each resource in a store'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage compare completion help" -f -a "migrate" -d 'Copies all data from one store to another'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage compare completion help" -f -a "backup" -d 'Backs up a store to a file'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage compare completion help" -f -a "restore" -d 'Restores a backup, an etcd snapshot or a kine database to a data directory'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage compare completion help" -f -a "salvage" -d 'Copies the intact objects of a damaged store to a new one'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage compare completion help" -f -a "compare" -d 'Replays requests against two API servers and compares the answers'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage compare completion help" -f -a "completion" -d 'Prints the completion script for a shell'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage compare completion help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage cluster compare completion help" -f -a "check" -d 'Checks a data directory or a backup file for damage'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage cluster compare completion help" -f -a "doctor" -d 'Checks whether this release can serve a store'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage cluster compare completion help" -f -a "sizes" -d 'Shows the size of each resource in a store'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage cluster compare completion help" -f -a "migrate" -d 'Copies all data from one store to another'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage cluster compare completion help" -f -a "backup" -d 'Backs up a store to a file'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage cluster compare completion help" -f -a "restore" -d 'Restores a backup, an etcd snapshot or a kine database to a data directory'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage cluster compare completion help" -f -a "salvage" -d 'Copies the intact objects of a damaged store to a new one'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage cluster compare completion help" -f -a "cluster" -d 'Creates, lists and deletes logical clusters'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage cluster compare completion help" -f -a "compare" -d 'Replays requests against two API servers and compares the answers'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage cluster compare completion help" -f -a "completion" -d 'Prints the completion script for a shell'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage cluster compare completion help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and __fish_seen_subcommand_from cluster" -f -a "create" -d 'Creates a cluster, and waits until it is ready'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and __fish_seen_subcommand_from cluster" -f -a "list" -d 'Lists all clusters'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and __fish_seen_subcommand_from cluster" -f -a "kubeconfig" -d 'Writes the kubeconfig of a cluster\'s administrator, and prints the path of the file'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and __fish_seen_subcommand_from cluster" -f -a "suspend" -d 'Stops a cluster, which then refuses requests'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and __fish_seen_subcommand_from cluster" -f -a "resume" -d 'Ends the suspension of a cluster'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and __fish_seen_subcommand_from cluster" -f -a "delete" -d 'Deletes a cluster with all its objects'

@@ -189,6 +189,7 @@ complete -c kube-apiserver -l aggregator-reject-forwarding-redirect -d 'Reject r
 complete -c kube-apiserver -l allow-privileged -d 'Allow privileged containers.'
 complete -c kube-apiserver -l enable-aggregator-routing -d 'Send requests for aggregated APIs and webhooks to endpoint IPs of their services instead of the cluster IP.'
 complete -c kube-apiserver -l enable-logs-handler -d 'DEPRECATED: serve the log files of /var/log at /logs.'
+complete -c kube-apiserver -l logical-clusters -d 'Host logical clusters: each object of the resource logicalclusters is a Kubernetes API of its own, served below /clusters/NAME.'
 complete -c kube-apiserver -l stop-with-stdin -d 'Stop when standard input ends, as after SIGTERM. A parent process that keeps the other end of a pipe open then stops the server with itself.'
 complete -c kube-apiserver -l contention-profiling -d 'Lock contention is not profiled; use perf on the process.'
 complete -c kube-apiserver -l permit-address-sharing -d 'SO_REUSEADDR is always set, as Go does on Linux.'

@@ -163,17 +163,17 @@ impl Endpoint {
 
 impl Outgoing {
     /// Creates a request with a JSON body.
-    pub(crate) fn json(method: &str, target: &str, body: &Value) -> Self {
+    pub fn json(method: &str, target: &str, body: &Value) -> Self {
         Self::patch(method, target, "application/json", body)
     }
 
     /// Creates a request with a body of another content type.
-    pub(crate) fn patch(method: &str, target: &str, kind: &str, body: &Value) -> Self {
+    pub fn patch(method: &str, target: &str, kind: &str, body: &Value) -> Self {
         let headers = [("Content-Type".to_owned(), Value::from(kind))].into_iter().collect();
         Self { headers, data: Some(body.to_string().into_bytes()), ..Self::empty(method, target) }
     }
 
-    pub(crate) fn empty(method: &str, target: &str) -> Self {
+    pub fn empty(method: &str, target: &str) -> Self {
         Self { method: method.to_owned(), target: target.to_owned(), ..Self::default() }
     }
 

@@ -9,11 +9,11 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::Value;
 
 use crate::location::{EtcdAccess, ReadableStore, StoreLocation, directory};
-use crate::{Error, backup, check, compare, completion, doctor, migrate, salvage, sizes};
+use crate::{Error, backup, check, cluster, compare, completion, doctor, migrate, salvage, sizes};
 
 const ABOUT: &str = "\
 Administers the data of Binnacle's kube-apiserver: checks, measures, backs up and restores a store, and migrates it between the \
-embedded store and etcd. Compares the answers of two API servers.
+embedded store and etcd. Manages logical clusters. Compares the answers of two API servers.
 
 A STORE is one of
   embedded:DIR           the data directory of kube-apiserver, or its subdirectory store; DIR alone means the same
@@ -34,6 +34,7 @@ pub fn command() -> Command {
         .subcommand(backup_command())
         .subcommand(restore_command())
         .subcommand(salvage_command())
+        .subcommand(cluster::command())
         .subcommand(compare::command())
         .subcommand(completion::command())
 }
@@ -264,6 +265,10 @@ pub async fn run(matches: &ArgMatches) -> Result<bool, Error> {
             let sizes = sizes::measure(&open(matches).await?, largest.into()).await;
             let sizes = sizes.map_err(|error| about_etcd(matches, error))?;
             print(matches, sizes.text(), &sizes.json())?;
+            Ok(true)
+        }
+        "cluster" => {
+            write(&cluster::run(matches).await?)?;
             Ok(true)
         }
         "migrate" => {

@@ -6,6 +6,7 @@
 mod backup;
 mod check;
 pub mod cli;
+mod cluster;
 mod compare;
 mod completion;
 mod doctor;

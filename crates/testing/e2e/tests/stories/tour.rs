@@ -1,11 +1,12 @@
-//! Runs the commands of `docs/tour.md`: each command's output must match the page.
+//! Runs the commands of the tours in `docs`: each command's output must match the page.
 
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
 
 use binnacle_testkit::{TempDir, program, tool};
 
-const PAGE: &str = include_str!("../../../../../docs/tour.md");
+const TOUR: &str = include_str!("../../../../../docs/tour.md");
+const LOGICAL_CLUSTERS: &str = include_str!("../../../../../docs/logical-clusters.md");
 
 /// Separates the output of two commands.
 const MARK: &str = "@@ next";
@@ -18,9 +19,20 @@ struct Step {
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn commands_print_the_output_on_the_page() {
+    try_out(TOUR, 20);
+}
+
+#[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
+fn logical_clusters_print_the_output_on_the_page() {
+    try_out(LOGICAL_CLUSTERS, 15);
+}
+
+/// Runs the commands of a page, which has more than this number of them.
+fn try_out(page: &str, commands: usize) {
     let other = std::env::var_os("KUBECTL");
-    let steps = steps(PAGE);
-    assert!(steps.len() > 20, "the page has {} commands", steps.len());
+    let steps = steps(page);
+    assert!(steps.len() > commands, "the page has {} commands", steps.len());
 
     let temp = TempDir::new();
     let programs = temp.path().join("programs");

@@ -1,0 +1,236 @@
+//! `binnacle cluster`: the logical clusters of a server, by its API.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use binnacle_comparison::{Endpoint, Outgoing};
+use binnacle_pki::private_files::{Durability, create_private, write_private};
+use clap::{Arg, ArgMatches, Command, value_parser};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::Error;
+
+const RESOURCE: &str = "/apis/binnacle.dev/v1alpha1/logicalclusters";
+const USER_AGENT: &str = concat!("binnacle/", env!("CARGO_PKG_VERSION"));
+/// The time between two reads of a cluster that is not ready yet.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The time after which a command stops to wait.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) fn command() -> Command {
+    let kubeconfig = Arg::new("kubeconfig").long("kubeconfig").value_name("FILE").value_parser(value_parser!(PathBuf));
+    let kubeconfig = kubeconfig.global(true).help(
+        "The kubeconfig of the server that hosts the clusters; if neither this nor KUBECONFIG is set, ~/.kube/config",
+    );
+    let name = || Arg::new("name").value_name("NAME").required(true).help("The name of the cluster");
+    let idle = Arg::new("idle-after")
+        .long("idle-after")
+        .value_name("DURATION")
+        .help("Stop the cluster after this time without requests, until the next one; 0s for never [default: 10m]");
+    let output = Arg::new("output").long("output").short('o').value_name("FILE").value_parser(value_parser!(PathBuf));
+    let output = output.help(
+        "Write the kubeconfig to this file, or with - to standard output [default: ~/.kube/logical-clusters/NAME]",
+    );
+    Command::new("cluster")
+        .about("Creates, lists and deletes logical clusters")
+        .long_about(
+            "Manages the logical clusters of a kube-apiserver with --logical-clusters: whole Kubernetes APIs in its process. \
+             They are objects of that server (kubectl get logicalclusters), so that its permissions decide who may do this.",
+        )
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .arg(kubeconfig)
+        .subcommand(Command::new("create").about("Creates a cluster, and waits until it is ready").arg(name()).arg(idle))
+        .subcommand(Command::new("list").about("Lists all clusters"))
+        .subcommand(
+            Command::new("kubeconfig")
+                .about("Writes the kubeconfig of a cluster's administrator, and prints the path of the file")
+                .arg(name())
+                .arg(output),
+        )
+        .subcommand(Command::new("suspend").about("Stops a cluster, which then refuses requests").arg(name()))
+        .subcommand(Command::new("resume").about("Ends the suspension of a cluster").arg(name()))
+        .subcommand(Command::new("delete").about("Deletes a cluster with all its objects").arg(name()))
+}
+
+/// Runs a command, and returns what it prints.
+pub(crate) async fn run(matches: &ArgMatches) -> Result<String, Error> {
+    let Some((command, arguments)) = matches.subcommand() else { return Err(Error::new("no command")) };
+    let host = Host::open(arguments)?;
+    let text = |name: &str| arguments.get_one::<String>(name).map(String::as_str);
+    if command == "list" {
+        return host.list().await;
+    }
+    let name = text("name").ok_or_else(|| Error::new("no name"))?;
+    match command {
+        "create" => host.create(name, text("idle-after")).await,
+        "kubeconfig" => host.kubeconfig(name, arguments.get_one::<PathBuf>("output").map(PathBuf::as_path)).await,
+        "suspend" => host.suspend(name, true).await,
+        "resume" => host.suspend(name, false).await,
+        "delete" => host.delete(name).await,
+        other => Err(Error::new(format!("no command {other}"))),
+    }
+}
+
+/// The server that hosts the clusters.
+struct Host {
+    endpoint: Endpoint,
+    /// Its URL, for messages.
+    url: String,
+}
+
+impl Host {
+    fn open(matches: &ArgMatches) -> Result<Self, Error> {
+        let named = std::env::var_os("KUBECONFIG").filter(|file| !file.is_empty()).map(PathBuf::from);
+        let file = match matches.get_one::<PathBuf>("kubeconfig").cloned().or(named) {
+            Some(file) => file,
+            None => home()?.join(".kube/config"),
+        };
+        let target = binnacle_webhook::load(&file).map_err(|error| Error::new(error.to_string()))?;
+        let url = target.url.to_string();
+        let endpoint = Endpoint::new(&target).map_err(|error| Error::context(&url, error))?;
+        Ok(Self { endpoint, url })
+    }
+
+    /// Sends a request, and returns the object in the response.
+    async fn send(&self, mut request: Outgoing) -> Result<Value, Error> {
+        request.headers.insert("User-Agent".to_owned(), USER_AGENT.into());
+        let answer = self.endpoint.request(&request).await.map_err(|error| Error::context(&self.url, error))?;
+        let value: Value = serde_json::from_slice(&answer.data).unwrap_or_default();
+        match answer.status {
+            200..300 => Ok(value),
+            // The definition of the resource is missing.
+            404 if value["details"]["name"].as_str().is_none_or(str::is_empty) => {
+                Err(Error::new(format!("{} hosts no logical clusters: start it with --logical-clusters", self.url)))
+            }
+            status => Err(Error::new(match value["message"].as_str() {
+                Some(message) => message.to_owned(),
+                None => format!("{}: status {status}", self.url),
+            })),
+        }
+    }
+
+    async fn get(&self, name: &str) -> Result<Value, Error> {
+        self.send(Outgoing::empty("GET", &path(name)?)).await
+    }
+
+    async fn create(&self, name: &str, idle_after: Option<&str>) -> Result<String, Error> {
+        let mut object =
+            json!({"apiVersion": "binnacle.dev/v1alpha1", "kind": "LogicalCluster", "metadata": {"name": name}});
+        if let Some(idle_after) = idle_after {
+            object["spec"] = json!({"idleAfter": idle_after});
+        }
+        path(name)?;
+        self.send(Outgoing::json("POST", RESOURCE, &object)).await?;
+        let ready = self.wait_for(name, "Ready").await?;
+        Ok(format!("{}\n", ready["status"]["url"].as_str().unwrap_or_default()))
+    }
+
+    async fn list(&self) -> Result<String, Error> {
+        let list = self.send(Outgoing::empty("GET", RESOURCE)).await?;
+        let text =
+            |item: &Value, pointer: &str| item.pointer(pointer).and_then(Value::as_str).unwrap_or("-").to_owned();
+        let mut rows = vec![["NAME", "PHASE", "URL"].map(str::to_owned)];
+        for item in list["items"].as_array().into_iter().flatten() {
+            rows.push(["/metadata/name", "/status/phase", "/status/url"].map(|pointer| text(item, pointer)));
+        }
+        let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or_default() + 3;
+        let (name, phase) = (width(0), width(1));
+        Ok(rows.iter().map(|[a, b, c]| format!("{a:name$}{b:phase$}{c}\n")).collect())
+    }
+
+    async fn kubeconfig(&self, name: &str, output: Option<&Path>) -> Result<String, Error> {
+        let cluster = self.get(name).await?;
+        let secret = cluster["status"]["kubeconfigSecret"].as_str().and_then(|secret| secret.split_once('/'));
+        let (namespace, secret) = secret.ok_or_else(|| Error::new(format!("the cluster {name} is not ready yet")))?;
+        let secret = format!("/api/v1/namespaces/{namespace}/secrets/{secret}");
+        let secret = self.send(Outgoing::empty("GET", &secret)).await?;
+        let text = secret["data"]["kubeconfig"].as_str().and_then(|text| STANDARD.decode(text).ok());
+        let text = text.ok_or_else(|| Error::new(format!("the Secret of the cluster {name} has no kubeconfig")))?;
+        if output == Some(Path::new("-")) {
+            return String::from_utf8(text).map_err(|error| Error::context("the kubeconfig", error));
+        }
+        let file = match output {
+            Some(file) => file.to_owned(),
+            None => default_file(name)?,
+        };
+        let failed = |error| Error::context(&file.display().to_string(), error);
+        write_private(&file, &text, Durability::Ephemeral).map_err(failed)?;
+        Ok(format!("{}\n", file.display()))
+    }
+
+    async fn suspend(&self, name: &str, suspended: bool) -> Result<String, Error> {
+        let patch = json!({"spec": {"suspended": suspended}});
+        self.send(Outgoing::patch("PATCH", &path(name)?, "application/merge-patch+json", &patch)).await?;
+        self.wait_for(name, if suspended { "Suspended" } else { "Ready" }).await?;
+        Ok(String::new())
+    }
+
+    async fn delete(&self, name: &str) -> Result<String, Error> {
+        let deleted = self.send(Outgoing::empty("DELETE", &path(name)?)).await?;
+        // The response is the object while its finalizer remains, else a Status with its UID.
+        let uid = [&deleted["metadata"]["uid"], &deleted["details"]["uid"]].into_iter().find_map(Value::as_str);
+        let began = Instant::now();
+        loop {
+            let list = self.send(Outgoing::empty("GET", RESOURCE)).await?;
+            if !list["items"].as_array().into_iter().flatten().any(|item| item["metadata"]["uid"].as_str() == uid) {
+                return Ok(String::new());
+            }
+            check_patience(began, name)?;
+            sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    async fn wait_for(&self, name: &str, phase: &str) -> Result<Value, Error> {
+        let began = Instant::now();
+        loop {
+            let cluster = self.get(name).await?;
+            match cluster["status"]["phase"].as_str() {
+                Some(now) if now == phase => return Ok(cluster),
+                Some("Failed") => return Err(Error::new(cluster["status"]["message"].as_str().unwrap_or("failed"))),
+                _ => {}
+            }
+            check_patience(began, name)?;
+            sleep(POLL_INTERVAL).await;
+        }
+    }
+}
+
+fn check_patience(began: Instant, name: &str) -> Result<(), Error> {
+    match began.elapsed() < PATIENCE {
+        true => Ok(()),
+        false => Err(Error::new(format!("the cluster {name} is still not done after {} seconds", PATIENCE.as_secs()))),
+    }
+}
+
+/// Returns the path of a cluster's object. A name with other characters could be another path.
+fn path(name: &str) -> Result<String, Error> {
+    let is_label = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b));
+    match is_label {
+        true => Ok(format!("{RESOURCE}/{name}")),
+        false => Err(Error::new(format!("{name:?} is not a name of a cluster"))),
+    }
+}
+
+fn home() -> Result<PathBuf, Error> {
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+    home.map(PathBuf::from).ok_or_else(|| Error::new("HOME is not set: use --kubeconfig and --output"))
+}
+
+/// Returns the default file of a cluster's kubeconfig, in a directory for its owner only.
+fn default_file(name: &str) -> Result<PathBuf, Error> {
+    let kube = home()?.join(".kube");
+    let directory = kube.join("logical-clusters");
+    for directory in [&kube, &directory] {
+        match create_private(directory) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(Error::context(&directory.display().to_string(), error));
+            }
+            _ => {}
+        }
+    }
+    Ok(directory.join(name))
+}
