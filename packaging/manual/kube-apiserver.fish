@@ -148,6 +148,7 @@ complete -c kube-apiserver -l kubelet-preferred-address-types -d 'Types of node 
 complete -c kube-apiserver -l kubelet-read-only-port -d 'DEPRECATED: accepted and not used.' -r -f
 complete -c kube-apiserver -l kubelet-timeout -d 'Timeout of requests to kubelets. Accepted for compatibility and not used: streams to kubelets have no timeout.' -r -f
 complete -c kube-apiserver -l kubernetes-service-node-port -d 'Node port of the service \'kubernetes\', within --service-node-port-range; the service is then of type NodePort. 0 means type ClusterIP.' -r -f
+complete -c kube-apiserver -l max-awake-logical-clusters -d 'Maximum number of logical clusters that are awake without requests. Beyond it, those unused for the longest time are stopped until their next request.' -r -f
 complete -c kube-apiserver -l max-connection-bytes-per-sec -d 'Maximum bytes per second, in each direction, of an upgraded connection to a kubelet, pod or service (exec, attach, port-forward, proxy). 0 means no limit.' -r -f
 complete -c kube-apiserver -l peer-advertise-ip -d 'IP address at which other API servers of the cluster proxy requests to this one, together with --peer-advertise-port. If not set, --advertise-address. Needs the feature gate UnknownVersionInteroperabilityProxy.' -r -f
 complete -c kube-apiserver -l peer-advertise-port -d 'Port for --peer-advertise-ip, from 1 to 65535.' -r -f

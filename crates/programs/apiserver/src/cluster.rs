@@ -23,6 +23,7 @@ pub(crate) struct Cluster {
     pub(crate) failed_tasks: FailedTasks,
     /// Background tasks for the stores.
     pub(crate) store_maintenance: StoreMaintenance,
+    /// The auditor that ends with the cluster.
     pub(crate) auditor: Option<Arc<Auditor>>,
     pub(crate) _shutdown_on_drop: ShutdownOnDrop,
 }

@@ -38,6 +38,8 @@ pub(crate) struct LogicalClusters {
     starts: Arc<Starts>,
     /// The clusters that are served, by name.
     slots: RwLock<HashMap<Text, Arc<Slot>>>,
+    /// The number of clusters that may be awake without requests.
+    max_awake: usize,
 }
 
 impl LogicalClusters {
@@ -50,7 +52,7 @@ impl LogicalClusters {
         shutdown: &Shutdown,
     ) -> Result<Arc<Self>, prometheus::Error> {
         let starts = Arc::new(Starts::new(host, registry)?);
-        let clusters = Arc::new(Self { starts, slots: RwLock::default() });
+        let clusters = Arc::new(Self { max_awake: starts.host.max_awake(), starts, slots: RwLock::default() });
         tasks.spawn(controller::run(clusters.clone(), catalog.clone(), shutdown.clone()));
         let (idle, stopped) = (clusters.clone(), shutdown.clone());
         tasks.spawn(async move {
@@ -102,9 +104,22 @@ impl LogicalClusters {
     async fn stop_idle_repeatedly(&self) {
         loop {
             tokio::time::sleep(IDLE_CHECK_INTERVAL).await;
-            let idle: Vec<_> = self.slots.read().values().filter(|slot| slot.is_idle()).cloned().collect();
-            join_all(idle.iter().map(|slot| slot.sleep())).await;
+            join_all(self.idle().iter().map(|slot| slot.sleep())).await;
         }
+    }
+
+    /// Returns the clusters to stop: those that are idle, and if too many are awake, those that are unused for the
+    /// longest time. Anybody can wake clusters, so that their memory needs a bound.
+    fn idle(&self) -> Vec<Arc<Slot>> {
+        let slots = self.slots.read();
+        let unused = slots.values().filter_map(|slot| Some((slot.unused_for()?, slot)));
+        let mut unused: Vec<_> = unused.map(|(unused, slot)| (unused, slot.clone())).collect();
+        drop(slots);
+        unused.sort_by_key(|(unused, _)| *unused);
+        let max = self.max_awake;
+        let idle =
+            unused.into_iter().enumerate().filter(|(n, (unused, slot))| *n >= max || slot.is_idle_after(*unused));
+        idle.map(|(_, (_, slot))| slot).collect()
     }
 
     /// Waits until nothing runs any more, after the shutdown signal of the host.

@@ -8,6 +8,7 @@ use binnacle_audit::{Auditor, Trail};
 use binnacle_authz::Authorizer;
 use binnacle_features::Features;
 use binnacle_flowcontrol::FlowControl;
+use binnacle_meta::Text;
 use binnacle_request::latency;
 use binnacle_request::{Body, ConnectionInfo, Preferences, Query, Record, Response, Shutdown, Upgrade};
 use binnacle_transport::Service;
@@ -48,6 +49,11 @@ pub struct ChainConfig {
 #[derive(Default)]
 pub struct ChainOptions {
     pub auditor: Option<Arc<Auditor>>,
+    /// The caller that all requests of the chain are charged to, if the process serves other chains that must not lose
+    /// their share. `None` charges each user.
+    pub charged_to: Option<Text>,
+    /// Annotations of every audit event.
+    pub audit_annotations: Vec<(Text, Text)>,
     pub cors: Option<Cors>,
     /// The value of `Strict-Transport-Security`.
     pub hsts: Option<HeaderValue>,
@@ -144,6 +150,7 @@ impl Chain {
             audited.then(|| filters::audit::PresentedCredentials::of(request.headers(), query, &connection));
         let trail = filters::audit::open(self.config.options.auditor.as_ref(), &record, request.headers(), &connection);
         let options = &self.config.options;
+        options.audit_annotations.iter().for_each(|(key, value)| record.annotate(key, value));
         let origin = options.cors.as_ref().and_then(|cors| cors.origin(request.headers()));
         let preflight = origin.as_ref().and_then(|_| filters::cors::preflight(request.method()));
         let closes_connection = filters::goaway::decide(options.goaway_chance, &connection);

@@ -8,7 +8,7 @@ use binnacle_meta::Status;
 use binnacle_request::{
     Body, ConnectionInfo, Permit, Query, Record, Request, RequestInfo, Response, Upgrade, User, waiting_for_decision,
 };
-use binnacle_work::WorkBudget;
+use binnacle_work::{Caller, WorkBudget};
 use http::request::Parts;
 
 use crate::chain::ChainConfig;
@@ -48,7 +48,10 @@ impl RequestContext<'_> {
         self.timings.passed(Filter::Authentication);
         let caller = caller?;
         // Turns are shared among authenticated callers, whoever they impersonate.
-        self.budget.set_caller(filters::work::caller(&caller));
+        self.budget.set_caller(match &self.config.options.charged_to {
+            Some(name) => Caller { name: name.clone(), is_system: false },
+            None => filters::work::caller(&caller),
+        });
         let tracer = self.config.options.tracer.as_deref();
         filters::traces::begin(tracer, self.record, &self.parts, &self.info, &caller, &self.connection);
         Ok(caller)

@@ -10,6 +10,7 @@ use binnacle_controllers::PostStartHook;
 use binnacle_controlplane::{ControlPlane, start_policy_informers};
 use binnacle_egress::{Dialer, Network};
 use binnacle_flowcontrol::FlowControl;
+use binnacle_meta::Text;
 use binnacle_pki::Expiry;
 use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
@@ -44,7 +45,10 @@ pub(super) struct Background {
     pub(super) peers: Option<Peers>,
     pub(super) read_only: Option<ReadOnlyGate>,
     pub(super) built_in: BuiltIn,
+    /// The auditor that ends with the cluster.
     pub(super) auditor: Option<Arc<Auditor>>,
+    /// `None` for the host's own cluster.
+    pub(super) tenant: Option<Tenant>,
     pub(super) signals: Signals,
     /// Tasks that watch the data of components; they end with the server.
     pub(super) watch_tasks: JoinSet<()>,
@@ -56,6 +60,17 @@ pub(super) struct Background {
     pub(super) failed_tasks: FailedTasks,
     pub(super) health: Arc<Health>,
     pub(super) health_metrics: Arc<HealthMetrics>,
+}
+
+/// A logical cluster as its host tells it from others.
+pub(super) struct Tenant {
+    /// The host's auditor.
+    pub(super) auditor: Option<Arc<Auditor>>,
+    /// The annotation by which audit events tell the cluster.
+    pub(super) audit_annotation: (Text, Text),
+    /// The caller that all requests are charged to: the administrators of one cluster must not take what is reserved for
+    /// those of the host, nor more than a cluster's share.
+    pub(super) charged_to: Text,
 }
 
 impl Background {
@@ -117,6 +132,7 @@ impl Background {
             read_only,
             built_in,
             auditor,
+            tenant: None,
             signals,
             watch_tasks,
             fairness,

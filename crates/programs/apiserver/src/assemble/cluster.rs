@@ -27,6 +27,10 @@ pub(super) fn complete(mut server: Background) -> Cluster {
         shutdown_on_drop: _shutdown_on_drop,
     } = signals;
     let config = &base.config;
+    let (auditor, audit_annotations, charged_to) = match server.tenant {
+        Some(tenant) => (tenant.auditor, vec![tenant.audit_annotation], Some(tenant.charged_to)),
+        None => (server.auditor.clone(), Vec::new(), None),
+    };
     let chain = Chain::new(ChainConfig {
         authentication: server.authentication,
         authorizer: access.authorizer,
@@ -37,7 +41,9 @@ pub(super) fn complete(mut server: Background) -> Cluster {
         shutdown,
         request_timeout: config.generic.request_timeout,
         options: ChainOptions {
-            auditor: server.auditor.clone(),
+            auditor,
+            audit_annotations,
+            charged_to,
             cors: config.generic.cors.clone(),
             hsts: config.generic.hsts.as_deref().and_then(|hsts| hsts.parse().ok()),
             goaway_chance: config.generic.goaway_chance,

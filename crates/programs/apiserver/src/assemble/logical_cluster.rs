@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use binnacle_audit::Auditor;
 use binnacle_controlplane::{EndpointReconciler, identity_lease_name};
 use binnacle_egress::Egress;
 use binnacle_pki::ClusterKeys;
@@ -12,7 +13,7 @@ use binnacle_transport::Certificates;
 
 use super::address::external_address;
 use super::apis::Apis;
-use super::background::Background;
+use super::background::{Background, Tenant};
 use super::cluster::complete;
 use super::config_files::ConfigFiles;
 use super::inputs::{Base, Inputs, load_plugin_options, register_metrics};
@@ -24,6 +25,9 @@ use crate::cluster_storage::ClusterStorage;
 use crate::logical_clusters::{HostAccess, HostUsers};
 use crate::settings::{Authentication, Authorization, Debugging, Settings};
 
+/// The annotation of audit events with the name of the cluster.
+const AUDIT_ANNOTATION: &str = "binnacle.dev/logical-cluster";
+
 /// The parts of the host that its logical clusters use.
 pub(crate) struct SharedHost {
     settings: Settings,
@@ -31,6 +35,7 @@ pub(crate) struct SharedHost {
     canary: Arc<Canary>,
     egress: Egress,
     users: HostUsers,
+    auditor: Option<Arc<Auditor>>,
     serving: Arc<Certificates>,
     address: SocketAddr,
     /// The URL of the host for clients.
@@ -53,11 +58,17 @@ impl SharedHost {
             canary: host.canary.clone(),
             egress: base.egress.clone(),
             users,
+            auditor: host.auditor.clone(),
             serving: serving.clone(),
             address: base.address,
             url: format!("https://{}", external_address(&base.config, base.address)),
             authorities,
         }
+    }
+
+    /// Returns the number of clusters that may be awake without requests.
+    pub(crate) fn max_awake(&self) -> usize {
+        self.settings.misc.max_awake_clusters
     }
 
     /// Returns the URL of a cluster for clients.
@@ -104,6 +115,11 @@ impl SharedHost {
         let authenticator = &mut background.authentication.authenticator;
         let access = HostAccess { own: authenticator.clone(), host: self.users.clone(), cluster: name.into() };
         *authenticator = Arc::new(access);
+        background.tenant = Some(Tenant {
+            auditor: self.auditor.clone(),
+            audit_annotation: (AUDIT_ANNOTATION.into(), name.into()),
+            charged_to: format!("logical cluster {name}").into(),
+        });
         Ok(complete(background))
     }
 }

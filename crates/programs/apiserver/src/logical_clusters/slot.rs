@@ -170,13 +170,16 @@ impl Slot {
         Ok(chain)
     }
 
-    /// Returns true if the cluster is awake and had no request for as long as its object says.
-    pub(super) fn is_idle(&self) -> bool {
-        let Some(idle_after) = self.spec.read().idle_after else { return false };
+    /// Returns the time since the last request, if the cluster is awake and has none now.
+    pub(super) fn unused_for(&self) -> Option<Duration> {
+        let is_unused = self.chain.load().is_some() && self.active.load(Ordering::SeqCst) == 0;
         let last_used = Duration::from_millis(self.last_used.load(Ordering::Relaxed));
-        self.chain.load().is_some()
-            && self.active.load(Ordering::SeqCst) == 0
-            && self.began.elapsed().saturating_sub(last_used) >= idle_after
+        is_unused.then(|| self.began.elapsed().saturating_sub(last_used))
+    }
+
+    /// Returns true if a cluster that is unused for this time should be stopped, as its object says.
+    pub(super) fn is_idle_after(&self, unused: Duration) -> bool {
+        self.spec.read().idle_after.is_some_and(|idle_after| unused >= idle_after)
     }
 
     /// Stops the cluster if it has no request.

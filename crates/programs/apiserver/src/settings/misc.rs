@@ -37,6 +37,8 @@ pub struct Misc {
     pub kubernetes_service_node_port: u16,
     /// True when the server hosts logical clusters.
     pub logical_clusters: bool,
+    /// The number of logical clusters that may be awake without requests.
+    pub max_awake_clusters: usize,
 }
 
 impl Default for Misc {
@@ -59,6 +61,7 @@ impl Default for Misc {
             rejects_redirects: true,
             kubernetes_service_node_port: 0,
             logical_clusters: false,
+            max_awake_clusters: 500,
         }
     }
 }

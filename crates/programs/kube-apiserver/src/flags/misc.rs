@@ -96,6 +96,13 @@ pub(super) const GROUP: Group = Group {
              below /clusters/NAME.",
         ),
         Flag::new(
+            "max-awake-logical-clusters",
+            ValueKind::Value("int"),
+            "500",
+            "Maximum number of logical clusters that are awake without requests. Beyond it, those unused for the longest \
+             time are stopped until their next request.",
+        ),
+        Flag::new(
             "max-connection-bytes-per-sec",
             ValueKind::Value("int"),
             "0",
@@ -170,6 +177,7 @@ impl FromFlags for Misc {
         Ok(Self {
             kubernetes_service_node_port: kubernetes_node_port(flags, ports)?,
             logical_clusters: logical_clusters(flags)?,
+            max_awake_clusters: max_awake_clusters(flags)?,
             allow_privileged: flags.flag("allow-privileged")?,
             service_cluster_ip_ranges: service_ranges(flags)?,
             service_node_port_range: ports,
@@ -205,6 +213,11 @@ fn logical_clusters(flags: &FlagSet) -> Result<bool, FlagError> {
         return Err(FlagError::new("--logical-clusters cannot be used with --read-only"));
     }
     Ok(enabled)
+}
+
+fn max_awake_clusters(flags: &FlagSet) -> Result<usize, FlagError> {
+    let count = flags.integer("max-awake-logical-clusters")?;
+    usize::try_from(count).map_err(|_| FlagError::new("--max-awake-logical-clusters must not be negative"))
 }
 
 /// Reads the advertised address of peers, which needs both flags.

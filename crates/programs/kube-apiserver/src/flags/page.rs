@@ -8,7 +8,7 @@ use super::{GROUPS, inert};
 const PAGE: &str = include_str!("../../../../../docs/flags.md");
 
 /// Flags that kube-apiserver does not have.
-const OWN: [&str; 18] = [
+const OWN: [&str; 19] = [
     "audit-webhook-spill-dir",
     "audit-webhook-spill-max-size",
     "check-config",
@@ -25,6 +25,7 @@ const OWN: [&str; 18] = [
     "forward-writes-to",
     "hostname-override",
     "logical-clusters",
+    "max-awake-logical-clusters",
     "read-only",
     "stop-with-stdin",
 ];

@@ -202,6 +202,19 @@ fn idle_cluster_sleeps_until_a_request() {
     assert_eq!(maps(&a), "configmap/later\nconfigmap/one\n");
 }
 
+/// The memory of clusters that anybody can wake has a bound.
+#[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
+fn unused_clusters_beyond_the_limit_sleep() {
+    let host = Host::start(&["--max-awake-logical-clusters=1"]);
+    let [a, b, c] = ["a", "b", "c"].map(|name| host.create(name, &json!({"idleAfter": "0s"})));
+    host.wait_for_awake(1);
+    for kubectl in [&a, &b, &c] {
+        assert_eq!(maps(kubectl), "");
+    }
+    host.wait_for_awake(1);
+}
+
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn suspended_cluster_refuses_requests() {
@@ -248,6 +261,39 @@ fn rejects_names_that_are_no_labels() {
         let refused = host.kubectl.run_with(&["create", "-f", "-"], &object.to_string());
         assert!(!refused.success && refused.err.contains("metadata.name"), "{refused}");
     }
+}
+
+/// Requests in clusters are audited as those of the host, and their events have the name of the cluster.
+#[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
+fn audit_events_have_the_cluster() {
+    let temp = binnacle_testkit::TempDir::new();
+    let (policy, log) = (temp.join("policy.yaml"), temp.join("audit.log"));
+    std::fs::write(&policy, "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n").unwrap();
+    let host = Host::start(&[&format!("--audit-policy-file={policy}"), &format!("--audit-log-path={log}")]);
+    for name in ["a", "b"] {
+        make_map(&host.create(name, &json!({"idleAfter": "1s"})), &format!("of-{name}"));
+    }
+    make_map(&host.kubectl, "of-host");
+    host.wait_for_awake(0);
+    // The end of a cluster does not end the audit log.
+    make_map(&host.kubectl, "later");
+    let events = wait_until_blocking("all events", || {
+        let text = std::fs::read_to_string(&log).unwrap();
+        let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let mut made: Vec<_> = events
+            .iter()
+            .filter(|event| event["verb"] == "create" && event["objectRef"]["resource"] == "configmaps")
+            .filter(|event| event["stage"] == "ResponseComplete" && event["user"]["username"] == "kubernetes-admin")
+            .map(|event| {
+                let cluster = event["annotations"]["binnacle.dev/logical-cluster"].as_str().unwrap_or("-");
+                format!("{} {cluster}", event["objectRef"]["name"].as_str().unwrap_or("?"))
+            })
+            .collect();
+        made.sort();
+        (made.len() == 4).then_some(made)
+    });
+    assert_eq!(events, ["later -", "of-a a", "of-b b", "of-host -"]);
 }
 
 /// Returns the keys of logical clusters in etcd.
