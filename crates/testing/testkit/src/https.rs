@@ -93,6 +93,8 @@ impl Handshake {
 /// A connection.
 pub struct Client {
     sender: Sender,
+    /// The path before that of each request.
+    prefix: &'static str,
     pub tls: ProtocolVersion,
     pub alpn: Option<String>,
     /// The server's certificate, as DER.
@@ -151,7 +153,13 @@ impl Client {
             let (sender, connection) = http1::handshake(io).await.map_err(|error| error.to_string())?;
             (Sender::Http1(sender), tokio::spawn(until(connection, open)))
         };
-        Ok(Self { sender, tls, alpn, certificate, connection, ended })
+        Ok(Self { sender, prefix: "", tls, alpn, certificate, connection, ended })
+    }
+
+    /// Sends all requests to paths below this one.
+    #[must_use]
+    pub fn below(self, prefix: &'static str) -> Self {
+        Self { prefix, ..self }
     }
 
     /// Sends a request and returns the response without waiting for its body.
@@ -162,7 +170,8 @@ impl Client {
         headers: &[(&str, &str)],
         body: impl Into<Vec<u8>>,
     ) -> Result<Response<Incoming>, String> {
-        let mut request = Request::builder().method(method).uri(path);
+        let path = format!("{}{path}", self.prefix);
+        let mut request = Request::builder().method(method).uri(&path);
         match &self.sender {
             Sender::Http1(_) => request = request.header("host", "localhost"),
             // In HTTP/2, the URI has the scheme and the authority.

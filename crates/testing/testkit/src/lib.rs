@@ -19,6 +19,7 @@ mod kubectl;
 mod kubelet;
 #[cfg(feature = "kube")]
 mod kubers;
+mod logical_cluster;
 mod network;
 mod port;
 mod program;

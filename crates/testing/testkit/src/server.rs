@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::https::{Client, Handshake};
+use crate::logical_cluster;
 use crate::{FaultyDisk, Port, ShiftedClock, TIMEOUT, TempDir, program};
 
 /// The message of `binnacle_work` about a poll that took too long.
@@ -20,6 +21,8 @@ pub struct Server {
     arguments: Vec<String>,
     temp: TempDir,
     environment: ServerEnvironment,
+    /// The kubeconfig of the logical cluster that tests use instead of the server itself.
+    cluster: Option<PathBuf>,
     /// The port that it keeps after a restart. Its claim ends with the server.
     port: Option<Port>,
     /// The lines that it printed when it was ready.
@@ -112,7 +115,15 @@ impl Server {
 
     fn from(started: StartedProcess, arguments: Vec<String>, temp: TempDir, environment: ServerEnvironment) -> Self {
         let StartedProcess { child, lines, address, took } = started;
-        Self { child, arguments, temp, environment, lines, address, took, port: None }
+        let mut server = Self { child, arguments, temp, environment, lines, address, took, cluster: None, port: None };
+        server.use_cluster();
+        server
+    }
+
+    fn use_cluster(&mut self) {
+        if logical_cluster::is_used(&self.arguments) {
+            self.cluster = Some(logical_cluster::create(&self.host_kubeconfig(), &self.temp));
+        }
     }
 
     /// Returns its log so far.
@@ -128,6 +139,7 @@ impl Server {
         let started = started.unwrap_or_else(|error| panic!("did not restart: {error}"));
         let StartedProcess { child, lines, address, took } = started;
         (self.child, self.lines, self.address, self.took) = (child, lines, address, took);
+        self.use_cluster();
     }
 
     /// Sends SIGKILL, and waits until the process has ended.
@@ -214,12 +226,22 @@ impl Server {
 
     #[must_use]
     pub fn url(&self) -> String {
-        format!("https://{}", self.address)
+        format!("https://{}{}", self.address, self.path())
     }
 
-    /// Returns the administrator's kubeconfig, from the third line of output.
+    /// Returns the path before those of the API.
+    fn path(&self) -> &'static str {
+        if self.cluster.is_some() { logical_cluster::PATH } else { "" }
+    }
+
+    /// Returns the administrator's kubeconfig.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
+        self.cluster.clone().unwrap_or_else(|| self.host_kubeconfig())
+    }
+
+    /// Returns the kubeconfig in the third line of output.
+    fn host_kubeconfig(&self) -> PathBuf {
         let mut words = self.lines[2].split_whitespace().skip_while(|word| *word != "--kubeconfig");
         words.nth(1).unwrap_or_else(|| panic!("no kubeconfig: {}", self.lines[2])).into()
     }
@@ -232,7 +254,7 @@ impl Server {
 
     /// Opens a connection.
     pub async fn connect(&self, handshake: &Handshake) -> Client {
-        Client::connect(self.address, handshake).await.unwrap()
+        Client::connect(self.address, handshake).await.unwrap().below(self.path())
     }
 
     /// Opens a connection of the administrator.
@@ -266,6 +288,9 @@ fn spawn(arguments: &[String], temp: &TempDir, environment: &ServerEnvironment) 
     let mut command = program();
     // An ephemeral server that is killed leaves its kubeconfig, in our directory.
     command.args(arguments).env("TMPDIR", temp.path());
+    if logical_cluster::is_used(arguments) {
+        command.arg("--logical-clusters");
+    }
     if let Some(clock) = &environment.clock {
         command = clock.under(&command);
     }
