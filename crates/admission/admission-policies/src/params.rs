@@ -19,7 +19,7 @@ const BYTES_PER_STEP: u64 = 2;
 
 /// A parameter of a binding. There may be thousands, and decoded ones take many times the memory of stored ones, so
 /// each is decoded when its policy is evaluated.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) enum Param {
     /// The policy or its binding has no parameters.
     None,
