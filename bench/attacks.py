@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Attacks a server with requests that ask for more work than their bytes show, and reports what others notice.
 
-usage: attacks.py [--only NAME,...] [--seconds N] [--memory MIB] SERVER
+usage: attacks.py [--only NAME,...] [--seconds N] [--memory MIB] [--beside] SERVER
 
 SERVER is a kube-apiserver program. Each attack gets a fresh server on 127.0.0.1 with its data in memory. While the attack
 runs, four probes send requests from a process of their own: /livez, a GET of another user, and a small and a large write of
 an administrator. A row shows their median, 99th percentile and maximum in milliseconds, how much the resident memory of the
-server grew, and the answers of the attacker by status code. --memory limits the server's address space. Standard library only.
+server grew, and the answers of the attacker by status code. --memory limits the server's address space. With --beside the
+probes ask another, idle server during the same attacks, which shows how much of a latency is the machine's: the attackers and
+their own servers use processors, too. Standard library only.
 Attacks by other servers, which the server calls, are in attacks_network.py.
 """
 
@@ -363,27 +365,34 @@ def percentiles(times):
     return "%7.1f %8.1f %8.1f" % (at(0.5), at(0.99), times[-1] * 1000)
 
 
+def prepare(server):
+    """Creates the users' rights and the objects of the probes."""
+    server.make("/api/v1/namespaces", {"metadata": {"name": "team"}})
+    for name in ("small", "large"):
+        server.make("/api/v1/namespaces/default/configmaps", {"metadata": {"name": name}})
+    bind = lambda name, namespace, user, kind: server.make(RBAC + "/namespaces/%s/rolebindings" % namespace, {
+        "metadata": {"name": name}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": kind},
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user}]})
+    # The built-in roles are aggregated by kube-controller-manager, which does not run here.
+    rights = {"tenant": ["create", "get", "list", "update", "patch", "delete"], "reader": ["get", "list"]}
+    for name, verbs in rights.items():
+        server.make(RBAC + "/clusterroles", {"metadata": {"name": name}, "rules": [{"verbs": verbs, "apiGroups": ["*"], "resources": ["*"]}]})
+    bind("tenant", "team", "attacker", "tenant")
+    bind("reader", "default", "other", "reader")
+
+
 def run(attack, options):
     server = Server(options.server, options.memory, getattr(attack, "setup", None))
+    probed = Server(options.server, 0) if options.beside else server
     try:
-        server.make("/api/v1/namespaces", {"metadata": {"name": "team"}})
-        for name in ("small", "large"):
-            server.make("/api/v1/namespaces/default/configmaps", {"metadata": {"name": name}})
-        bind = lambda name, namespace, user, kind: server.make(RBAC + "/namespaces/%s/rolebindings" % namespace, {
-            "metadata": {"name": name}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": kind},
-            "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user}]})
-        # The built-in roles are aggregated by kube-controller-manager, which does not run here.
-        rights = {"tenant": ["create", "get", "list", "update", "patch", "delete"], "reader": ["get", "list"]}
-        for name, verbs in rights.items():
-            server.make(RBAC + "/clusterroles", {"metadata": {"name": name}, "rules": [{"verbs": verbs, "apiGroups": ["*"], "resources": ["*"]}]})
-        bind("tenant", "team", "attacker", "tenant")
-        bind("reader", "default", "other", "reader")
+        for each in {server, probed}:
+            prepare(each)
         connections = attack(server)
-        while Client(server.port, "other").ask("GET", "/api/v1/namespaces/default/configmaps/small")[0] != 200:
+        while Client(probed.port, "other").ask("GET", "/api/v1/namespaces/default/configmaps/small")[0] != 200:
             time.sleep(0.05)
         before = server.resident()
         stop, results = multiprocessing.Event(), multiprocessing.Queue()
-        probes = [multiprocessing.Process(target=probe, args=(server.port, name, stop, results)) for name in PROBES]
+        probes = [multiprocessing.Process(target=probe, args=(probed.port, name, stop, results)) for name in PROBES]
         [process.start() for process in probes]
         time.sleep(1)
         codes, messages, ends = collections.Counter(), {}, time.monotonic() + options.seconds
@@ -422,7 +431,8 @@ def run(attack, options):
             for line in [line for line in file if "kept from other requests" in line or "panick" in line][:3]:
                 print("  log: " + line.strip()[:300])
     finally:
-        server.stop()
+        for each in {server, probed}:
+            each.stop()
 
 
 def main(attacks=ATTACKS, description=__doc__):
@@ -430,6 +440,7 @@ def main(attacks=ATTACKS, description=__doc__):
     parser.add_argument("--only", default="")
     parser.add_argument("--seconds", type=float, default=15)
     parser.add_argument("--memory", type=int, default=0, help="limit of the server's address space in MiB")
+    parser.add_argument("--beside", action="store_true", help="probe another, idle server")
     parser.add_argument("server")
     options = parser.parse_args()
     chosen = [attack for attack in attacks if not options.only or attack.__name__ in options.only.split(",")]

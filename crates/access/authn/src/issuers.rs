@@ -10,7 +10,7 @@ use binnacle_jwt::Algorithm;
 use binnacle_meta::Text;
 use binnacle_request::{BoxFuture, Shutdown};
 use binnacle_webhook::TargetError;
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::JoinSet;
 
 use crate::authenticator::{allocate_parsed, intersection, parse};
 use crate::config::{AnonymousConfig, AuthenticationConfig, ValidatedConfig};
@@ -89,7 +89,7 @@ impl Issuers {
         };
         // A file of several megabytes takes a while to parse and compile.
         let (text, disallowed, anonymous) = (data.clone(), self.options.disallowed.clone(), file.anonymous.clone());
-        let read = spawn_blocking(move || {
+        let read = binnacle_config::load(move || {
             let config = AuthenticationConfig::parse(&text).map_err(|error| error.to_string())?;
             config.check_reload(&disallowed, anonymous.as_ref()).map_err(|error| error.to_string())
         });

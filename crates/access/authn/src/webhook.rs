@@ -7,7 +7,8 @@ use binnacle_request::{BoxFuture, User};
 use binnacle_webhook::{Backoff, Client};
 use binnacle_work::{allocate, pace};
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::authenticator::{exceeded, intersection, with_authenticated_group};
 use crate::{AuthenticationResponse, AuthnError, TokenAuthenticator};
@@ -17,8 +18,9 @@ const RETRY: Duration = Duration::from_millis(500);
 
 /// The maximum size of a response. A user in a thousand groups takes 100 KB, and thousands of users are cached.
 const MAX_REVIEW: usize = 1 << 20;
-/// The number of copies of a token in memory during a call.
-const COPIES: usize = 3;
+/// The number of copies of a token in memory during a call: the header in the received head, its encoding, in which
+/// each byte may be escaped, and what the HTTP client buffers of it.
+const COPIES: usize = 4;
 /// The memory per byte of a response. Empty group names take the most, in the parsed tree and in the user.
 const BYTES_PER_BYTE: usize = 16;
 /// The bytes of a response that are parsed in ten nanoseconds.
@@ -63,17 +65,9 @@ impl WebhookTokens {
             WebhookVersion::V1 => "authentication.k8s.io/v1",
             WebhookVersion::V1beta1 => "authentication.k8s.io/v1beta1",
         };
-        let mut spec = json!({"token": token});
-        if !requested.is_empty() {
-            spec["audiences"] = requested.iter().map(Text::as_str).collect();
-        }
-        let review = json!({
-            "kind": "TokenReview", "apiVersion": version, "metadata": {}, "spec": spec, "status": {"user": {}}
-        });
-        // The header, the review and its encoding are in memory until the webhook responds.
+        // The header and the review are in memory until the webhook responds.
         allocate(COPIES * token.len()).map_err(exceeded)?;
-        let body = Bytes::from(review.to_string());
-        drop(review);
+        let body = encode_review(version, token, requested)?;
         let response = self.backoff.run(|| self.client.post(body.clone())).await.map_err(|error| {
             tracing::error!("Failed to make webhook authenticator request: {error}");
             AuthnError(error.to_string())
@@ -116,6 +110,50 @@ impl WebhookTokens {
     }
 }
 
+/// The request of a review. It borrows the token, which may have a megabyte.
+#[derive(Serialize)]
+struct TokenReview<'a> {
+    kind: &'static str,
+    #[serde(rename = "apiVersion")]
+    api_version: &'static str,
+    metadata: Empty,
+    spec: TokenReviewSpec<'a>,
+    status: TokenReviewStatus,
+}
+
+#[derive(Serialize)]
+struct TokenReviewSpec<'a> {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    audiences: Vec<&'a str>,
+    token: &'a str,
+}
+
+#[derive(Serialize)]
+struct TokenReviewStatus {
+    user: Empty,
+}
+
+#[derive(Serialize)]
+struct Empty {}
+
+/// Encodes a review into memory of about its size.
+fn encode_review(version: &'static str, token: &str, requested: &[Text]) -> Result<Bytes, AuthnError> {
+    /// The length of a review without its token and audiences, and some quotes.
+    const ENVELOPE: usize = 256;
+    let audiences: Vec<&str> = requested.iter().map(Text::as_str).collect();
+    let length = audiences.iter().map(|audience| audience.len() + ENVELOPE).sum::<usize>();
+    let review = TokenReview {
+        kind: "TokenReview",
+        api_version: version,
+        metadata: Empty {},
+        spec: TokenReviewSpec { audiences, token },
+        status: TokenReviewStatus { user: Empty {} },
+    };
+    let mut body = Vec::with_capacity(ENVELOPE + token.len() + length);
+    serde_json::to_writer(&mut body, &review).map_err(|error| AuthnError(error.to_string()))?;
+    Ok(body.into())
+}
+
 impl TokenAuthenticator for WebhookTokens {
     fn authenticate_token<'a>(
         &'a self,
@@ -132,4 +170,28 @@ fn texts(value: &Value) -> Vec<Text> {
     let mut texts = Vec::with_capacity(items.len() + 1);
     texts.extend(items.iter().filter_map(Value::as_str).map(Text::from));
     texts
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn encodes_long_tokens_without_further_copies() {
+        let token = "x".repeat(1 << 20);
+        let body = encode_review("authentication.k8s.io/v1", &token, &["a".into(), "b\"".into()]).expect("valid JSON");
+        let review: Value = serde_json::from_slice(&body).expect("valid JSON");
+        let want = json!({
+            "kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "metadata": {},
+            "spec": {"audiences": ["a", "b\""], "token": token}, "status": {"user": {}}
+        });
+        assert_eq!(review, want);
+        let capacity = body.try_into_mut().expect("the only owner").capacity();
+        assert!(capacity < token.len() + (2 << 10), "{capacity}");
+        let body = encode_review("authentication.k8s.io/v1", "t", &[]).expect("valid JSON");
+        let review: Value = serde_json::from_slice(&body).expect("valid JSON");
+        assert_eq!(review["spec"], json!({"token": "t"}));
+    }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use binnacle_config::{ReloadMetrics, WatchedFile};
 use binnacle_request::{BoxFuture, Decision, Shutdown, User};
-use tokio::task::spawn_blocking;
 
 use crate::{Attributes, AuthorizationConfig, Authorizer, AuthorizerDependencies, AuthzError, Rules, Union};
 
@@ -56,7 +55,7 @@ impl ConfigFile {
                 Ok(data) => {
                     // A file of several megabytes takes a while to parse and compile.
                     let (text, required) = (data.clone(), required.clone());
-                    let read = spawn_blocking(move || {
+                    let read = binnacle_config::load(move || {
                         AuthorizationConfig::parse(&text, &required).map_err(|error| error.to_string())
                     });
                     let read = read.await.unwrap_or_else(|error| Err(error.to_string()));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use binnacle_request::Shutdown;
 use binnacle_supervise::supervise;
 use tokio::sync::Mutex;
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::JoinSet;
 
 use crate::files::{DirectoryListing, list_directory};
 use crate::manifest_type::{ManifestType, StoredTypes};
@@ -102,7 +102,7 @@ impl ManifestReloader {
             state.checks += 1;
             let is_due = state.checks >= MAX_CHECKS_BEFORE_READ;
             // Reading, validating and compiling may block for a while.
-            let outcome = spawn_blocking(move || reloader.read(listing.as_ref(), is_due)).await;
+            let outcome = binnacle_config::load(move || reloader.read(listing.as_ref(), is_due)).await;
             let Ok(Some((listing, loaded))) = outcome else { continue };
             (state.listing, state.checks) = (listing, 0);
             match loaded {
@@ -111,7 +111,7 @@ impl ManifestReloader {
                     state.known.clone_from(&loaded.hash);
                     let (reloader, manifest_type) = (self.clone(), self.directory.manifest_type);
                     let hash = loaded.hash.clone();
-                    if spawn_blocking(move || (reloader.apply)(&loaded)).await.is_ok() {
+                    if binnacle_config::load(move || (reloader.apply)(&loaded)).await.is_ok() {
                         tracing::info!(plugin = manifest_type.plugin(), "reloaded admission manifests");
                         self.metrics.loaded(manifest_type, &hash);
                     }

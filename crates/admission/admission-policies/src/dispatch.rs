@@ -118,7 +118,7 @@ impl<'a> Dispatch<'a> {
                 (Some((kind, source)), Some(reference)) => {
                     params::collect(kind, source, reference, &self.attributes.namespace).await
                 }
-                _ => Ok(vec![None]),
+                _ => Ok(vec![Param::None]),
             };
             match params {
                 Ok(params) => bound.push(MatchedBinding { binding, params }),

@@ -159,6 +159,13 @@ impl Run<'_, '_> {
             self.deny(policy, None, &why, None);
             return Ok(());
         }
+        let param = match param.object(policy.params.as_ref()) {
+            Ok(param) => param,
+            Err(why) => {
+                self.deny(policy, Some(binding), &format!("failed to configure binding: {why}"), None);
+                return Ok(());
+            }
+        };
         let inputs = Inputs {
             request: &request,
             object: None,

@@ -9,12 +9,25 @@ use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::{Context, ListOptions, Match, Resource, Snapshot};
 use binnacle_schema::Value;
 use binnacle_watchcache::Entry;
+use binnacle_work::{allocate, charge};
 
 use crate::policy::{ParamKind, ParamRef, ParamSelection};
 use crate::remote::{RemoteKinds, RemoteParams};
 
-/// A parameter object; `None` if the policy or its binding has none.
-pub(crate) type Param = Option<Arc<Value>>;
+/// The bytes of a stored parameter that are decoded in ten nanoseconds.
+const BYTES_PER_STEP: u64 = 2;
+
+/// A parameter of a binding. There may be thousands, and decoded ones take many times the memory of stored ones, so
+/// each is decoded when its policy is evaluated.
+#[derive(Clone)]
+pub(crate) enum Param {
+    /// The policy or its binding has no parameters.
+    None,
+    /// An object of another server.
+    Remote(Arc<Value>),
+    /// An object that this server stores.
+    Stored(Arc<Resource>, Arc<Entry>),
+}
 
 /// Cached parameters of a kind, which policies share.
 #[derive(Default)]
@@ -33,6 +46,24 @@ pub(crate) enum ParamSource {
     Remote(Arc<dyn RemoteParams>),
     /// The kind has no objects that can be listed.
     NotListable,
+}
+
+impl Param {
+    /// Returns the object. `kind` is the one of the policy.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message if the object cannot be decoded, or if decoding it exceeds the budget.
+    pub(crate) fn object(&self, kind: Option<&ParamKind>) -> Result<Option<Arc<Value>>, String> {
+        match (self, kind) {
+            (Self::None, _) | (Self::Stored(..), None) => Ok(None),
+            (Self::Remote(object), _) => Ok(Some(object.clone())),
+            (Self::Stored(resource, entry), Some(kind)) => {
+                let object = decoded(&kind.param_cache.decoded, resource, entry);
+                object.map(Some).map_err(|status| status.message().to_owned())
+            }
+        }
+    }
 }
 
 /// Returns where a policy's parameters are stored.
@@ -95,7 +126,7 @@ pub(crate) async fn collect(
         (false, _) => return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".into()),
     };
     let params = match source {
-        ParamSource::Local(resource) => local_params(kind, resource, reference, namespace).await?,
+        ParamSource::Local(resource) => local_params(resource, reference, namespace).await?,
         ParamSource::Remote(objects) if objects.are_read().await => remote_params(&**objects, reference, namespace)?,
         _ => return Err(not_synced()),
     };
@@ -110,33 +141,28 @@ const NEITHER: &str = "one of name or selector must be provided";
 /// Returns the parameters that another server has.
 fn remote_params(objects: &dyn RemoteParams, reference: &ParamRef, namespace: &str) -> Result<Vec<Param>, String> {
     match &reference.selection {
-        ParamSelection::Name(name) => Ok(objects.get(namespace, name).map(Some).into_iter().collect()),
+        ParamSelection::Name(name) => Ok(objects.get(namespace, name).map(Param::Remote).into_iter().collect()),
         ParamSelection::Selector(selector) => {
             let selector = selector.as_ref().map_err(String::clone)?;
             let matches = |object: &Arc<Value>| {
                 let labels = metadata(object).at(ObjectMeta::LABELS).detached();
                 selector.matches(|label| labels.key(label).get_str())
             };
-            Ok(objects.list(namespace).into_iter().filter(matches).map(Some).collect())
+            Ok(objects.list(namespace).into_iter().filter(matches).map(Param::Remote).collect())
         }
         ParamSelection::Missing => Err(NEITHER.into()),
     }
 }
 
 /// Returns the parameters that this server stores.
-async fn local_params(
-    kind: &ParamKind,
-    resource: &Arc<Resource>,
-    reference: &ParamRef,
-    namespace: &str,
-) -> Result<Vec<Param>, String> {
+async fn local_params(resource: &Arc<Resource>, reference: &ParamRef, namespace: &str) -> Result<Vec<Param>, String> {
     let context = Context::internal(namespace);
     let failed = |status: Status| status.message().to_owned();
-    let object = |entry: &Entry| decoded(&kind.param_cache.decoded, resource, entry).map(Some).map_err(failed);
+    let stored = |entry: Arc<Entry>| Param::Stored(resource.clone(), entry);
     let mut params = Vec::new();
     match &reference.selection {
         ParamSelection::Name(name) => match resource.get(&context, name, Match::Any).await {
-            Ok(entry) => params.push(object(&entry)?),
+            Ok(entry) => params.push(stored(entry)),
             Err(status) if status.is(StatusReason::NotFound) => {}
             Err(status) => return Err(failed(status)),
         },
@@ -145,9 +171,8 @@ async fn local_params(
             let options = ListOptions { labels, version: Match::Any, ..ListOptions::default() };
             let mut page = resource.list(&context, &options).await.map_err(failed)?;
             while let Some(chunk) = page.next_chunk() {
-                for entry in chunk {
-                    params.push(object(&entry)?);
-                }
+                allocate(chunk.len() * size_of::<Param>()).map_err(|exceeded| exceeded.to_string())?;
+                params.extend(chunk.into_iter().map(stored));
             }
         }
         ParamSelection::Missing => return Err(NEITHER.into()),
@@ -158,6 +183,7 @@ async fn local_params(
 /// Returns a decoded object in the version of its resource.
 pub(crate) fn decoded(cache: &DecodedCache, resource: &Arc<Resource>, entry: &Entry) -> Result<Arc<Value>, Status> {
     cache.object(resource, entry, || {
+        charge(1 + entry.value_len() as u64 / BYTES_PER_STEP)?;
         let mut object = resource.collection.decode_entry(entry)?;
         resource.from_stored(&mut object);
         if resource.collection.kind.custom.is_none() {

@@ -6,7 +6,7 @@ mod metrics;
 use std::borrow::Cow;
 
 use binnacle_admission::{Plugin, Request, Stage, forbidden};
-use binnacle_admission_matching::expressions::{Inputs, namespace_object};
+use binnacle_admission_matching::expressions::{FailurePolicy, Inputs, namespace_object};
 use binnacle_admission_matching::{MatchedResource, VersionedObjects};
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::WriteObject;
@@ -142,7 +142,7 @@ impl<'h> Run<'_, 'h> {
             Err(status) => {
                 let message =
                     format!("failed to configure binding: failed to convert object version: {}", status.message());
-                if policy.failure_policy == binnacle_admission_matching::expressions::FailurePolicy::Fail {
+                if policy.failure_policy == FailurePolicy::Fail {
                     let reason = StatusReason::Invalid;
                     self.refuse(|| Denial { policy, binding: Some(binding), message, reason });
                 }
@@ -150,6 +150,17 @@ impl<'h> Run<'_, 'h> {
             }
         };
         for param in params {
+            let param = match param.object(policy.params.as_ref()) {
+                Ok(param) => param,
+                Err(why) => {
+                    if policy.failure_policy == FailurePolicy::Fail {
+                        let message = format!("failed to configure binding: {why}");
+                        let reason = StatusReason::Invalid;
+                        self.refuse(|| Denial { policy, binding: Some(binding), message, reason });
+                    }
+                    return Ok(());
+                }
+            };
             let view = &self.views[at];
             let inputs = Inputs {
                 request: &view.request,

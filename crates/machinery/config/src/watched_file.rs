@@ -4,9 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use tokio::task::spawn_blocking;
-
-use crate::read;
+use crate::{load, read};
 
 /// The interval between two checks of the file's modification time and size.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -45,7 +43,7 @@ impl WatchedFile {
             }
             (self.last_metadata, self.skipped_reads) = (metadata, 0);
             let path = self.path.clone();
-            let data = spawn_blocking(move || read(&path)).await??;
+            let data = load(move || read(&path)).await??;
             if data != self.accepted {
                 return Ok(data);
             }

@@ -16,12 +16,13 @@ use binnacle_work::{BudgetError, Caller, WorkBudget, WorkLimits, allocate, curre
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
 use hyper_util::client::legacy::Client as Pool;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use parking_lot::Mutex;
 
+use crate::body_pieces::BodyPieces;
 use crate::connector::{ConnectError, Connector};
 use crate::metrics::RequestObserver;
 use crate::target::{Credential, Target, TargetError};
@@ -42,7 +43,7 @@ const AGENT: &str = concat!("kube-apiserver/v1.36 (binnacle/", env!("CARGO_PKG_V
 /// A client for one target. Cheap to clone; clones share connections.
 #[derive(Clone)]
 pub struct Client {
-    pool: Pool<Connector, Full<Bytes>>,
+    pool: Pool<Connector, BodyPieces>,
     target: Arc<Target>,
     timeout: Duration,
     /// The URL of the target, with the timeout as a query parameter for the server.
@@ -195,7 +196,7 @@ impl Client {
             request = request.header(AUTHORIZATION, value);
         }
         let size = body.len();
-        let mut request = request.body(Full::new(body)).map_err(malformed)?;
+        let mut request = request.body(BodyPieces(body)).map_err(malformed)?;
         let observer = RequestObserver::start(request.method(), request.uri(), size);
         let started = Instant::now();
         let method = request.method().clone();
@@ -299,12 +300,13 @@ async fn read(response: Response<Incoming>) -> Result<Answer, WebhookError> {
     let meter = parts.extensions.get::<Meter>().cloned().unwrap_or_else(Meter::unlimited);
     meter.expect_body();
     let reservation = MemoryReservation::new();
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(MAX_ANSWER);
     let body = body.map_frame(|frame| {
         meter.delivered(frame.data_ref().map_or(0, Bytes::len));
         frame
     });
     let body = Limited::new(body, MAX_ANSWER);
-    let body = collect(body, &reservation).await;
+    let body = collect(body, announced, &reservation).await;
     meter.expect_head();
     let unread = |error: Box<dyn std::error::Error + Send + Sync>| {
         let too_large = error.is::<LengthLimitError>();
@@ -341,12 +343,14 @@ fn failure(code: u16, body: &[u8], text: &str, retry_after: Option<u32>) -> Webh
     WebhookError::Status { code, message, retry_after, forbidden }
 }
 
-/// Reads the whole body. Its memory is charged to the caller's share for large requests.
+/// Reads the whole body, whose head has announced this length, or less. Its memory is charged to the caller's share for
+/// large requests.
 async fn collect(
     mut body: impl Body<Data = Bytes, Error = Box<dyn std::error::Error + Send + Sync>> + Unpin,
+    announced: usize,
     reservation: &MemoryReservation,
 ) -> Result<Bytes, Box<dyn std::error::Error + Send + Sync>> {
-    let mut first = Bytes::new();
+    let (mut first, mut reserved) = (Bytes::new(), 0);
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame?.into_data() else { continue };
@@ -356,9 +360,15 @@ async fn collect(
             continue;
         }
         if whole.is_empty() {
+            // A buffer that grows is copied several times, and leaves its earlier parts to the allocator.
+            reserved = announced.min(MAX_ANSWER).max(first.len());
+            reservation.take(reserved)?;
+            whole.reserve(reserved);
             whole.extend_from_slice(&std::mem::take(&mut first));
         }
-        reservation.take(data.len())?;
+        if whole.len() + data.len() > reserved {
+            reservation.take(data.len())?;
+        }
         whole.extend_from_slice(&data);
     }
     Ok(if whole.is_empty() { first } else { whole.freeze() })

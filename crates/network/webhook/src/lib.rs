@@ -5,6 +5,7 @@
 
 mod answer_cache;
 mod backoff;
+mod body_pieces;
 mod client;
 mod connector;
 mod kubeconfig;

@@ -13,6 +13,8 @@ const MAX_WAITERS: usize = 1024;
 const MAX_PER_USER: usize = 64;
 /// As [`MAX_PER_USER`], for a component of the cluster, whose further requests keep their seats.
 const MAX_PER_COMPONENT: usize = 512;
+/// The limit for requests of a caller that have waited only for a short time, beside the others.
+const MAX_BRIEF: usize = 512;
 
 /// The requests that wait without a seat.
 #[derive(Debug, Default)]
@@ -22,6 +24,28 @@ pub struct Waiters(Mutex<Counts>);
 struct Counts {
     total: usize,
     by_caller: HashMap<Text, usize>,
+    /// The requests that have waited only for a short time, which are not in `by_caller`.
+    brief: HashMap<Text, usize>,
+}
+
+impl Counts {
+    fn of(&mut self, is_brief: bool) -> &mut HashMap<Text, usize> {
+        if is_brief { &mut self.brief } else { &mut self.by_caller }
+    }
+
+    fn add(&mut self, caller: &Text, is_brief: bool) {
+        *self.of(is_brief).entry(caller.clone()).or_default() += 1;
+    }
+
+    fn remove(&mut self, caller: &Text, is_brief: bool) {
+        let counts = self.of(is_brief);
+        if let Some(own) = counts.get_mut(caller) {
+            *own -= 1;
+            if *own == 0 {
+                counts.remove(caller);
+            }
+        }
+    }
 }
 
 /// The outcome of an attempt to wait without a seat.
@@ -39,6 +63,7 @@ pub enum WaitOutcome {
 pub struct Waiter {
     waiters: Arc<Waiters>,
     caller: Text,
+    is_brief: bool,
 }
 
 impl Waiters {
@@ -60,8 +85,21 @@ impl Waiters {
             return None;
         }
         counts.total += 1;
-        counts.by_caller.insert(caller.clone(), own + 1);
-        Some(Waiter { waiters: self.clone(), caller })
+        counts.add(&caller, false);
+        Some(Waiter { waiters: self.clone(), caller, is_brief: false })
+    }
+
+    /// Adds a request that has waited for a short time, and does not count towards the limit that rejects others until
+    /// [`Waiter::lasts`]. Returns `None` if it keeps its seat.
+    pub fn add_brief(self: &Arc<Self>, caller: &Text) -> Option<Waiter> {
+        let caller = caller_key(caller);
+        let mut counts = self.0.lock();
+        if counts.total >= MAX_WAITERS || counts.brief.get(&caller).is_some_and(|own| *own >= MAX_BRIEF) {
+            return None;
+        }
+        counts.total += 1;
+        counts.add(&caller, true);
+        Some(Waiter { waiters: self.clone(), caller, is_brief: true })
     }
 
     /// Returns true if the user has reached the limit.
@@ -82,16 +120,22 @@ fn service_account_namespace(name: &str) -> Option<&str> {
     Some(&name[..name.len() - namespace.len() + end])
 }
 
+impl Waiter {
+    /// Counts the request towards the limit that rejects others.
+    pub fn lasts(&mut self) {
+        if std::mem::take(&mut self.is_brief) {
+            let mut counts = self.waiters.0.lock();
+            counts.remove(&self.caller, true);
+            counts.add(&self.caller, false);
+        }
+    }
+}
+
 impl Drop for Waiter {
     fn drop(&mut self) {
         let mut counts = self.waiters.0.lock();
         counts.total -= 1;
-        if let Some(own) = counts.by_caller.get_mut(&self.caller) {
-            *own -= 1;
-            if *own == 0 {
-                counts.by_caller.remove(&self.caller);
-            }
-        }
+        counts.remove(&self.caller, self.is_brief);
     }
 }
 
@@ -123,6 +167,23 @@ mod tests {
         assert_eq!(held.len(), MAX_PER_USER + 1);
         drop(held);
         assert!(waiters.0.lock().by_caller.is_empty());
+    }
+
+    #[test]
+    fn brief_waits_reject_no_request() {
+        let waiters = Arc::<Waiters>::default();
+        let jane = Text::from("jane");
+        let mut held: Vec<_> = (0..MAX_BRIEF).map(|_| waiters.add_brief(&jane).expect("a share")).collect();
+        assert!(waiters.add_brief(&jane).is_none() && !waiters.is_crowded(&jane));
+        assert!(waiters.add_brief(&"john".into()).is_some());
+        held.iter_mut().take(MAX_PER_USER).for_each(Waiter::lasts);
+        assert!(waiters.is_crowded(&jane));
+        assert!(waiters.add_brief(&jane).is_some(), "others may wait briefly again");
+        held.drain(..MAX_PER_USER);
+        assert!(!waiters.is_crowded(&jane));
+        drop(held);
+        let counts = waiters.0.lock();
+        assert!(counts.total == 0 && counts.brief.is_empty() && counts.by_caller.is_empty());
     }
 
     #[test]

@@ -13,7 +13,10 @@ use parking_lot::Mutex;
 
 /// The time after which a client that reads nothing of its response is considered stalled.
 const MAX_UNREAD: Duration = Duration::from_secs(1);
-/// The time after which a request that a remote server handles loses its seat.
+/// The time after which a request that a remote server handles loses its seat, so that requests for a slow server do
+/// not delay those of other users.
+const BRIEF_REMOTE: Duration = Duration::from_millis(50);
+/// The time after which such a request counts towards the limit that rejects further ones.
 const MAX_REMOTE: Duration = Duration::from_secs(1);
 
 /// The seat of a request, until it is dropped.
@@ -35,8 +38,8 @@ struct Shared {
 enum State {
     Held(Seat),
     Paused(PausedRequest),
-    /// Released permanently by a request that a remote server handles.
-    ReleasedWhileRemote(#[expect(dead_code, reason = "counts the request until it is dropped")] Waiter),
+    /// Released permanently by a request that a remote server handles, which is counted until it is dropped.
+    ReleasedWhileRemote(Waiter),
     Released,
 }
 
@@ -123,8 +126,18 @@ async fn watch_reader(seat: Weak<Shared>) {
 }
 
 async fn give_back_later(seat: Weak<Shared>) {
-    tokio::time::sleep(MAX_REMOTE).await;
+    tokio::time::sleep(BRIEF_REMOTE).await;
+    {
+        let Some(seat) = seat.upgrade() else { return };
+        if let Some(waiter) = seat.waiters.add_brief(&seat.caller.name) {
+            seat.replace(State::ReleasedWhileRemote(waiter));
+        }
+    }
+    tokio::time::sleep(MAX_REMOTE - BRIEF_REMOTE).await;
     let Some(seat) = seat.upgrade() else { return };
+    if let State::ReleasedWhileRemote(waiter) = &mut *seat.state.lock() {
+        return waiter.lasts();
+    }
     if let Some(waiter) = seat.waiters.add(&seat.caller.name, seat.caller.is_system) {
         seat.replace(State::ReleasedWhileRemote(waiter));
     }
@@ -218,6 +231,22 @@ mod tests {
         assert_eq!(shared.resume().await, Ok(()));
         assert!(seat(&control, &[]).await.is_none());
         drop(second);
+        assert!(seat(&control, &[]).await.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn remote_requests_release_their_seat_early() {
+        let control = control();
+        let first = seat(&control, &[]).await.expect("a free seat");
+        assert_eq!(first.shared().give_back_later(), Ok(()));
+        tokio::time::sleep(BRIEF_REMOTE / 2).await;
+        assert!(seat(&control, &[]).await.is_none());
+        tokio::time::sleep(BRIEF_REMOTE).await;
+        let second = seat(&control, &[]).await.expect("the seat of the first");
+        // A request that has ended is not counted later.
+        assert_eq!(second.shared().give_back_later(), Ok(()));
+        drop((first, second));
+        tokio::time::sleep(2 * MAX_REMOTE).await;
         assert!(seat(&control, &[]).await.is_some());
     }
 

@@ -32,10 +32,17 @@ pub struct LoadedTransformers {
 pub async fn load(path: &Path, reload: bool, metrics: &Metrics) -> Result<LoadedTransformers, ConfigError> {
     let text = read(path)?;
     let configuration = parse(path, &text, reload)?;
-    let transformers = Transformers::new(&configuration, metrics)
+    build(&configuration, Sha256::digest(&text).into(), metrics).await
+}
+
+async fn build(
+    configuration: &Configuration,
+    hash: [u8; 32],
+    metrics: &Metrics,
+) -> Result<LoadedTransformers, ConfigError> {
+    let transformers = Transformers::new(configuration, metrics)
         .await
         .map_err(|error| ConfigError(format!("error while building transformers: {error}")))?;
-    let hash = Sha256::digest(&text).into();
     Ok(LoadedTransformers { transformers, hash })
 }
 
@@ -107,11 +114,19 @@ async fn load_if_changed(
     current_hash: [u8; 32],
     metrics: &Metrics,
 ) -> Result<Option<LoadedTransformers>, ConfigError> {
-    let digest: [u8; 32] = Sha256::digest(read(path)?).into();
-    if digest == current_hash {
+    let file = path.to_owned();
+    let parsed = binnacle_config::load(move || {
+        let text = read(&file)?;
+        let hash: [u8; 32] = Sha256::digest(&text).into();
+        if hash == current_hash {
+            return Ok(None);
+        }
+        parse(&file, &text, true).map(|configuration| Some((configuration, hash)))
+    });
+    let Some((configuration, hash)) = parsed.await.unwrap_or_else(|error| Err(ConfigError(error.to_string())))? else {
         return Ok(None);
-    }
-    let new = load(path, true, metrics).await?;
+    };
+    let new = build(&configuration, hash, metrics).await?;
     let check = new.transformers.check();
     let healthy = async {
         loop {

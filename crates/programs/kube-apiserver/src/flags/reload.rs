@@ -8,7 +8,6 @@ use binnacle_apiserver::Server;
 use binnacle_config::WatchedFile;
 use parking_lot::Mutex;
 use serde_json::{Map, json};
-use tokio::task::spawn_blocking;
 
 use super::parse::FlagSet;
 use super::{Module, file, read};
@@ -57,7 +56,7 @@ impl ConfigFile {
                 Ok(data) => {
                     // Validation also reads the files that the flags name.
                     let file = self.clone();
-                    let checked = spawn_blocking(move || (file.changed(&data), data)).await;
+                    let checked = binnacle_config::load(move || (file.changed(&data), data)).await;
                     let Ok((changes, data)) = checked else { continue };
                     changes.into_iter().for_each(&mut apply);
                     watched.accept(data);
