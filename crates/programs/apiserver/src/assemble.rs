@@ -11,7 +11,6 @@ mod cluster;
 mod config_files;
 mod debugging;
 mod endpoint;
-mod failure;
 mod handlers;
 mod health;
 mod inputs;
@@ -35,15 +34,15 @@ use self::apis::Apis;
 use self::background::Background;
 pub(crate) use self::check::check_files;
 use self::endpoint::Endpoint;
-pub(crate) use self::failure::{StartFailure, not_registered};
 use self::inputs::Inputs;
 use self::listen::listen;
-pub(crate) use self::logical_cluster::SharedHost;
+use self::logical_cluster::SharedHost;
 use self::security::Security;
 use crate::assembled_server::AssembledServer;
 use crate::logical_clusters::LogicalClusters;
 use crate::server::ServerInfo;
 use crate::settings::Settings;
+use crate::start_failure::{StartFailure, not_registered};
 
 /// Returns the facts of this build, with the version that is reported in place of its own.
 #[must_use]
@@ -77,7 +76,12 @@ fn logical_clusters(host: &mut Background, endpoint: &Endpoint) -> Result<Option
     let serving = endpoint.tls.certificates();
     let shared = SharedHost::of(host, serving, endpoint.authorities.clone());
     let registry = host.base.metrics.registry();
-    let clusters =
-        LogicalClusters::start(shared, registry, &host.catalog, &mut host.watch_tasks, &host.signals.shutdown);
+    let clusters = LogicalClusters::start(
+        Arc::new(shared),
+        registry,
+        &host.catalog,
+        &mut host.watch_tasks,
+        &host.signals.shutdown,
+    );
     clusters.map(Some).map_err(not_registered)
 }

@@ -12,9 +12,9 @@ use binnacle_server::{Health, HealthCheck};
 use binnacle_supervise::supervise;
 use tokio::task::JoinHandle;
 
-use crate::assemble::{StartFailure, not_registered};
 use crate::health::StartedCheck;
 use crate::settings::Storage;
+use crate::start_failure::{StartFailure, not_registered};
 
 /// Encryption between the resources and the stores. Reloading stops on drop.
 pub(crate) struct AtRest {

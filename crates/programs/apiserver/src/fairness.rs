@@ -10,8 +10,8 @@ use binnacle_server::Metrics;
 use binnacle_supervise::supervise;
 use tokio::task::JoinSet;
 
-use crate::assemble::{StartFailure, not_registered};
 use crate::settings::Generic;
+use crate::start_failure::{StartFailure, not_registered};
 
 /// Starts priority and fairness unless it is off. It follows its objects until the shutdown signal.
 pub(crate) fn start(

@@ -40,6 +40,7 @@ mod server;
 pub mod settings;
 mod signing;
 mod stand_in;
+mod start_failure;
 mod store_maintenance;
 mod stores;
 

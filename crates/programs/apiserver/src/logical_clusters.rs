@@ -13,13 +13,15 @@ mod slot;
 mod starts;
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_meta::Text;
 use binnacle_metrics::Registry;
+use binnacle_pki::ClusterKeys;
 use binnacle_registry::Catalog;
-use binnacle_request::Shutdown;
+use binnacle_request::{BoxError, Shutdown};
 use futures::future::join_all;
 use parking_lot::RwLock;
 use tokio::task::JoinSet;
@@ -28,10 +30,30 @@ pub(crate) use self::host_access::{HostAccess, HostUsers};
 pub(crate) use self::router::ClusterRouter;
 use self::slot::Slot;
 use self::starts::Starts;
-use crate::assemble::SharedHost;
+use crate::cluster::Cluster;
+use crate::cluster_storage::ClusterStorage;
 
 /// The interval between searches for clusters without requests.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The host, as its logical clusters use it.
+pub(crate) trait ClusterHost: Send + Sync {
+    /// Starts a cluster on the current runtime, which takes some milliseconds. Its requests enter through the chain of
+    /// the result.
+    fn start(&self, name: &str, uid: &str, keys: &ClusterKeys) -> Result<Cluster, BoxError>;
+
+    /// Returns the URL of a cluster for clients.
+    fn url_of(&self, name: &str) -> String;
+
+    /// Returns the storage of the cluster with this UID. A cluster with the same name as a former one has other keys.
+    fn storage_of(&self, uid: &str) -> ClusterStorage;
+
+    /// Returns the file with the authorities of the serving certificate, for clients to trust.
+    fn authorities(&self) -> &Path;
+
+    /// Returns the number of clusters that may be awake without requests.
+    fn max_awake(&self) -> usize;
+}
 
 /// The logical clusters of a host, awake or asleep.
 pub(crate) struct LogicalClusters {
@@ -45,7 +67,7 @@ pub(crate) struct LogicalClusters {
 impl LogicalClusters {
     /// Starts to serve the clusters that are objects of the host. The tasks end with the shutdown signal.
     pub(crate) fn start(
-        host: SharedHost,
+        host: Arc<dyn ClusterHost>,
         registry: &Registry,
         catalog: &Catalog,
         tasks: &mut JoinSet<()>,
@@ -64,8 +86,8 @@ impl LogicalClusters {
         Ok(clusters)
     }
 
-    fn host(&self) -> &Arc<SharedHost> {
-        &self.starts.host
+    fn host(&self) -> &dyn ClusterHost {
+        &*self.starts.host
     }
 
     /// Returns a cluster that is served.

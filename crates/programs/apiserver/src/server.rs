@@ -9,9 +9,10 @@ use binnacle_server::Canary;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::assemble::{StartFailure, assemble, check_files};
+use crate::assemble::{assemble, check_files};
 use crate::assembled_server::AssembledServer;
 use crate::settings::{Settings, SettingsError};
+use crate::start_failure::StartFailure;
 
 /// A server, started by [`Server::start`].
 #[derive(Clone, Copy, Debug)]

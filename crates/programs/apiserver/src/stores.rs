@@ -20,10 +20,10 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::admin_socket::AdminSocket;
-use crate::assemble::{StartFailure, not_registered};
 use crate::data_dir::DataDir;
 use crate::health::StoreCheck;
 use crate::settings::{DiskFailure, Etcd, Host, OnReading, Storage};
+use crate::start_failure::{StartFailure, not_registered};
 
 /// Keys of heartbeats and leader election, of the cluster and of its servers, which still work when the disk is full.
 const HEARTBEAT_PREFIXES: [&str; 2] = ["leases/", "masterleases/"];

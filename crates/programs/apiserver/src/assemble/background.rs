@@ -62,11 +62,11 @@ pub(super) struct Background {
     pub(super) health_metrics: Arc<HealthMetrics>,
 }
 
-/// A logical cluster as its host tells it from others.
+/// A logical cluster as its host distinguishes it from others.
 pub(super) struct Tenant {
     /// The host's auditor.
     pub(super) auditor: Option<Arc<Auditor>>,
-    /// The annotation by which audit events tell the cluster.
+    /// The annotation of audit events with the name of the cluster.
     pub(super) audit_annotation: (Text, Text),
     /// The caller that all requests are charged to: the administrators of one cluster must not take what is reserved for
     /// those of the host, nor more than a cluster's share.

@@ -1,13 +1,14 @@
 //! Assembly of a logical cluster: the same phases as those of the host, with the host's port, certificate and stores.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use binnacle_audit::Auditor;
 use binnacle_controlplane::{EndpointReconciler, identity_lease_name};
 use binnacle_egress::Egress;
 use binnacle_pki::ClusterKeys;
+use binnacle_request::BoxError;
 use binnacle_server::{Canary, Metrics};
 use binnacle_transport::Certificates;
 
@@ -22,14 +23,14 @@ use super::{StartFailure, build, not_registered};
 use crate::authentication::Bundle;
 use crate::cluster::Cluster;
 use crate::cluster_storage::ClusterStorage;
-use crate::logical_clusters::{HostAccess, HostUsers};
+use crate::logical_clusters::{ClusterHost, HostAccess, HostUsers};
 use crate::settings::{Authentication, Authorization, Debugging, Settings};
 
 /// The annotation of audit events with the name of the cluster.
 const AUDIT_ANNOTATION: &str = "binnacle.dev/logical-cluster";
 
 /// The parts of the host that its logical clusters use.
-pub(crate) struct SharedHost {
+pub(super) struct SharedHost {
     settings: Settings,
     storage: ClusterStorage,
     canary: Arc<Canary>,
@@ -66,28 +67,7 @@ impl SharedHost {
         }
     }
 
-    /// Returns the number of clusters that may be awake without requests.
-    pub(crate) fn max_awake(&self) -> usize {
-        self.settings.misc.max_awake_clusters
-    }
-
-    /// Returns the URL of a cluster for clients.
-    pub(crate) fn url_of(&self, name: &str) -> String {
-        format!("{}/clusters/{name}", self.url)
-    }
-
-    /// Returns the authorities of the host's serving certificate, for clients to trust, as PEM.
-    pub(crate) async fn trusted(&self) -> std::io::Result<String> {
-        tokio::fs::read_to_string(&self.authorities).await
-    }
-
-    /// Returns the storage of the cluster with this UID. A cluster with the same name as a former one has other keys.
-    pub(crate) fn storage_of(&self, uid: &str) -> ClusterStorage {
-        self.storage.of_logical_cluster(uid)
-    }
-
-    /// Starts a cluster. Its requests enter through the chain of the result.
-    pub(crate) fn start(&self, name: &str, uid: &str, keys: &ClusterKeys) -> Result<Cluster, StartFailure> {
+    fn assemble(&self, name: &str, uid: &str, keys: &ClusterKeys) -> Result<Cluster, StartFailure> {
         let url = self.url_of(name);
         let mut config = self.settings.clone();
         config.authentication.service_accounts.issuers = vec![url.clone()];
@@ -121,6 +101,28 @@ impl SharedHost {
             charged_to: format!("logical cluster {name}").into(),
         });
         Ok(complete(background))
+    }
+}
+
+impl ClusterHost for SharedHost {
+    fn start(&self, name: &str, uid: &str, keys: &ClusterKeys) -> Result<Cluster, BoxError> {
+        Ok(self.assemble(name, uid, keys)?)
+    }
+
+    fn url_of(&self, name: &str) -> String {
+        format!("{}/clusters/{name}", self.url)
+    }
+
+    fn storage_of(&self, uid: &str) -> ClusterStorage {
+        self.storage.of_logical_cluster(uid)
+    }
+
+    fn authorities(&self) -> &Path {
+        &self.authorities
+    }
+
+    fn max_awake(&self) -> usize {
+        self.settings.misc.max_awake_clusters
     }
 }
 

@@ -35,7 +35,7 @@ impl HostAccess {
     /// Returns the user of the host that has these credentials and access to the cluster.
     async fn host_user(&self, credentials: Credentials<'_>) -> Option<Arc<User>> {
         let credentials = Credentials { audiences: &self.host.audiences, ..credentials };
-        // Errors are the cluster's own: the host's would tell its users from unknown ones.
+        // Errors are the cluster's own: those of the host would reveal which of its users exist.
         let user = self.host.authenticator.authenticate(credentials).await.ok()??.user;
         if user.name == User::ANONYMOUS {
             return None;

@@ -66,7 +66,7 @@ impl Service for ClusterRouter {
 
 impl ClusterRouter {
     /// Returns the cluster of a request, and the request's URI in it. Requests for clusters that do not exist are the
-    /// host's, which knows no such path.
+    /// host's, which has no such path.
     fn route(&self, uri: &Uri) -> Option<(Arc<Slot>, Uri)> {
         let (name, rest) = split(uri)?;
         let slot = self.clusters.as_ref()?.find(name)?;
@@ -91,7 +91,11 @@ fn split(uri: &Uri) -> Option<(&str, PathAndQuery)> {
 
 fn refuse(why: &Unavailable, request: &Request<Body>) -> Response<Body> {
     if let Unavailable::Start(error) = why {
-        tracing::error!(%error, path = request.uri().path(), "a logical cluster cannot be started");
+        tracing::error!(
+            error = &**error as &dyn std::error::Error,
+            path = request.uri().path(),
+            "a logical cluster cannot be started"
+        );
     }
     let status = Status::service_unavailable(why.to_string());
     let query = Query::parse(request.uri().query().unwrap_or_default());

@@ -7,14 +7,13 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwapOption;
 use binnacle_meta::Text;
 use binnacle_pki::ClusterKeys;
-use binnacle_request::Shutdown;
+use binnacle_request::{BoxError, Shutdown};
 use binnacle_server::Chain;
 use parking_lot::RwLock;
 use tokio::sync::{Mutex, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::starts::{AwakeGuard, Starts};
-use crate::assemble::StartFailure;
 use crate::cluster::Cluster;
 
 /// The maximum time that requests wait for the controllers of a cluster that starts. The cluster then serves
@@ -54,13 +53,13 @@ pub(super) struct Spec {
 
 enum State {
     Asleep,
-    Awake(Running),
+    Awake(ClusterTask),
     /// Removed: it is never started again.
     Closed,
 }
 
 /// A cluster that runs in a task of its own.
-struct Running {
+struct ClusterTask {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
     _awake: AwakeGuard,
@@ -74,7 +73,7 @@ pub(super) enum Unavailable {
     #[error("the logical cluster was deleted")]
     Closed,
     #[error("the logical cluster cannot be started")]
-    Start(#[from] StartFailure),
+    Start(#[source] BoxError),
 }
 
 /// A request in progress, which keeps its cluster awake.
@@ -134,7 +133,7 @@ impl Slot {
             None => match tokio::spawn(slot.clone().wake()).await {
                 Ok(awake) => awake?,
                 Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                Err(_) => return Err(StartFailure::Stopping.into()),
+                Err(error) => return Err(Unavailable::Start(error.into())),
             },
         };
         Ok((chain, request))
@@ -150,7 +149,7 @@ impl Slot {
             (State::Awake(_), Some(chain)) => return Ok(chain),
             _ => {}
         }
-        let cluster = self.starts.start(&self.name, &self.uid, &self.keys).await?;
+        let cluster = self.starts.start(&self.name, &self.uid, &self.keys).await.map_err(Unavailable::Start)?;
         let chain = cluster.chain.clone();
         let (ready, mut is_ready) = watch::channel(false);
         let (stop, stopped) = oneshot::channel();
@@ -163,9 +162,9 @@ impl Slot {
             }
         };
         let task = tokio::spawn(run(cluster, ready, stopped));
-        // A cluster that ends before it is ready answers by itself.
+        // A cluster that ends before it is ready refuses requests.
         let _ = tokio::time::timeout(START_PATIENCE, is_ready.wait_for(|ready| *ready)).await;
-        *state = State::Awake(Running { stop, task, _awake: self.starts.count(began) });
+        *state = State::Awake(ClusterTask { stop, task, _awake: self.starts.count(began) });
         self.chain.store(Some(chain.clone()));
         Ok(chain)
     }
@@ -202,7 +201,7 @@ impl Slot {
         self.end(State::Asleep).await;
     }
 
-    /// Stops the cluster for ever.
+    /// Stops the cluster, which is never started again.
     pub(super) async fn close(&self) {
         self.end(State::Closed).await;
     }
@@ -224,7 +223,7 @@ impl Drop for ActiveRequest {
     }
 }
 
-impl Running {
+impl ClusterTask {
     async fn stop(self) {
         // The cluster may have ended already.
         let _ = self.stop.send(());

@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use binnacle_metrics::{LoneHistogram, Registry, families};
 use binnacle_pki::ClusterKeys;
+use binnacle_request::BoxError;
 use prometheus::IntGauge;
 use tokio::sync::Semaphore;
 
-use crate::assemble::{SharedHost, StartFailure};
+use super::ClusterHost;
 use crate::cluster::Cluster;
 
 families! {
@@ -26,7 +27,7 @@ families! {
 
 /// The host of clusters that start.
 pub(super) struct Starts {
-    pub(super) host: Arc<SharedHost>,
+    pub(super) host: Arc<dyn ClusterHost>,
     pub(super) metrics: Metrics,
     /// A start takes processor time: more of them at once would take longer, and longer from requests.
     turns: Semaphore,
@@ -36,20 +37,21 @@ pub(super) struct Starts {
 pub(super) struct AwakeGuard(IntGauge);
 
 impl Starts {
-    pub(super) fn new(host: SharedHost, registry: &Registry) -> Result<Self, prometheus::Error> {
+    pub(super) fn new(host: Arc<dyn ClusterHost>, registry: &Registry) -> Result<Self, prometheus::Error> {
         let turns = std::thread::available_parallelism().map_or(1, usize::from);
-        Ok(Self { host: Arc::new(host), metrics: Metrics::register(registry)?, turns: Semaphore::new(turns) })
+        Ok(Self { host, metrics: Metrics::register(registry)?, turns: Semaphore::new(turns) })
     }
 
     /// Starts a cluster.
-    pub(super) async fn start(&self, name: &str, uid: &str, keys: &ClusterKeys) -> Result<Cluster, StartFailure> {
+    pub(super) async fn start(&self, name: &str, uid: &str, keys: &ClusterKeys) -> Result<Cluster, BoxError> {
         // The semaphore is never closed.
         let _turn = self.turns.acquire().await.ok();
         let (host, name, uid, keys) = (self.host.clone(), name.to_owned(), uid.to_owned(), keys.clone());
         match tokio::task::spawn_blocking(move || host.start(&name, &uid, &keys)).await {
             Ok(started) => started,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            Err(_) => Err(StartFailure::Stopping),
+            // The runtime is shutting down.
+            Err(error) => Err(error.into()),
         }
     }
 

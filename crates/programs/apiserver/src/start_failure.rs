@@ -21,8 +21,6 @@ use crate::stand_in::StandInError;
 /// An error that keeps the server from starting.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartFailure {
-    #[error("the server is shutting down")]
-    Stopping,
     #[error("cryptography: {0}")]
     Crypto(String),
     #[error(transparent)]
