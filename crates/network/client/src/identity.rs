@@ -25,6 +25,10 @@ pub struct ClientIdentity {
     current: Mutex<CachedKey>,
 }
 
+/// A client certificate that does not change.
+#[derive(Debug)]
+pub struct FixedIdentity(Arc<CertifiedKey>);
+
 /// Errors of loading a client certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
@@ -85,6 +89,23 @@ impl ResolvesClientCert for ClientIdentity {
     }
 }
 
+impl FixedIdentity {
+    /// Parses a certificate chain and its key. The key must belong to the certificate.
+    pub fn from_pem(certificate: &str, key: &str) -> Result<Self, IdentityError> {
+        Ok(Self(Arc::new(parse(certificate.as_bytes(), key.as_bytes())?)))
+    }
+}
+
+impl ResolvesClientCert for FixedIdentity {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.clone())
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
 fn modified(path: &Path) -> Option<SystemTime> {
     path.metadata().and_then(|metadata| metadata.modified()).ok()
 }
@@ -93,14 +114,19 @@ fn read(certificate: &Path, key: &Path) -> Result<CertifiedKey, IdentityError> {
     let read = |path: &Path| {
         std::fs::read(path).map_err(|error| IdentityError::Unreadable { path: path.display().to_string(), error })
     };
+    parse(&read(certificate)?, &read(key)?)
+}
+
+/// Parses a certificate chain and its key, which are PEM.
+fn parse(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, IdentityError> {
     let unusable = |error: String| IdentityError::Unusable(error);
-    let chain = CertificateDer::pem_slice_iter(&read(certificate)?)
+    let chain = CertificateDer::pem_slice_iter(certificate)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| unusable(error.to_string()))?;
     if chain.is_empty() {
         return Err(unusable("failed to find any PEM data in certificate input".to_owned()));
     }
-    let key = PrivateKeyDer::from_pem_slice(&read(key)?)
+    let key = PrivateKeyDer::from_pem_slice(key)
         .map_err(|_| unusable("failed to find any PEM data in key input".to_owned()))?;
     let provider = binnacle_crypto::tls::provider();
     let key = provider.key_provider.load_private_key(key).map_err(|error| unusable(error.to_string()))?;

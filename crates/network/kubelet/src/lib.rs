@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use binnacle_client::{ClientIdentity, ConnectionOptions, IdentityError, Target, Verification, client_config};
 use binnacle_schema::Value;
+use rustls::client::ResolvesClientCert;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
@@ -81,19 +82,23 @@ pub struct Kubelet {
 impl Kubelets {
     /// Loads the configured files.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
-        let unusable = |error: rustls::Error| ConfigError::Unusable(error.to_string());
-        let identity = match &config.identity {
+        let identity: Option<Arc<dyn ResolvesClientCert>> = match &config.identity {
             Some((certificate, key)) => Some(Arc::new(ClientIdentity::load(certificate, key)?)),
             None => None,
         };
-        let resolver = || identity.clone().map(|identity| identity as Arc<dyn rustls::client::ResolvesClientCert>);
+        Self::with_identity(config, identity)
+    }
+
+    /// Loads the configured files except for the client certificate.
+    pub fn with_identity(config: &Config, identity: Option<Arc<dyn ResolvesClientCert>>) -> Result<Self, ConfigError> {
+        let unusable = |error: rustls::Error| ConfigError::Unusable(error.to_string());
         let verification = match &config.authority {
             Some(path) => Verification::Authorities(authorities(path)?),
             None => Verification::None,
         };
         Ok(Self {
-            verified: client_config(verification, resolver()).map_err(unusable)?,
-            unverified: client_config(Verification::None, resolver()).map_err(unusable)?,
+            verified: client_config(verification, identity.clone()).map_err(unusable)?,
+            unverified: client_config(Verification::None, identity).map_err(unusable)?,
             preferred_address_types: config.preferred_address_types.clone(),
             port: config.port,
             connection: ConnectionOptions::default(),

@@ -57,8 +57,19 @@ struct Shared {
 }
 
 impl Kubelet {
+    /// Starts it with an authority of its own for the server's certificate.
     #[must_use]
     pub fn start() -> Self {
+        Self::start_with(None)
+    }
+
+    /// Starts it with the server's authority, as PEM.
+    #[must_use]
+    pub fn trusting(authority: &str) -> Self {
+        Self::start_with(Some(authority))
+    }
+
+    fn start_with(clients: Option<&str>) -> Self {
         let files = TempDir::new();
         let directory = files.path().join("container");
         std::fs::create_dir(&directory).unwrap();
@@ -68,7 +79,7 @@ impl Kubelet {
             log: watch::Sender::new(Vec::new()),
             directory,
         });
-        let config = Arc::new(pki(&files));
+        let config = Arc::new(pki(&files, clients));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
@@ -145,8 +156,9 @@ impl Shared {
     }
 }
 
-/// Makes an authority with a certificate for the kubelet and one for the server, in files for the latter.
-fn pki(files: &TempDir) -> ServerConfig {
+/// Makes an authority with a certificate for the kubelet and one for the server, in files for the latter. `clients` is
+/// another authority of the server.
+fn pki(files: &TempDir, clients: Option<&str>) -> ServerConfig {
     let mut authority = rcgen::CertificateParams::new([]).unwrap();
     authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let authority_key = rcgen::KeyPair::generate().unwrap();
@@ -164,7 +176,8 @@ fn pki(files: &TempDir) -> ServerConfig {
 
     let (server, server_key) = issue("127.0.0.1");
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(authority_pem.as_bytes()).unwrap()).unwrap();
+    let clients = clients.unwrap_or(&authority_pem);
+    roots.add(CertificateDer::from_pem_slice(clients.as_bytes()).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone()).build().unwrap();
     ServerConfig::builder_with_provider(provider)

@@ -22,11 +22,20 @@ impl ClusterKeys {
 
     /// Returns the administrator's certificate: the current one while it is valid for some time, or else a new one.
     pub fn administrator(&self, current: Option<CertifiedKey>, now: OffsetDateTime) -> Result<CertifiedKey, PkiError> {
-        let broken = |error: String| PkiError::Broken { path: "the authority of the cluster".to_owned(), error };
-        let issuer = Authority::parse(self.authority.clone(), broken)?;
+        let issuer = self.issuer()?;
         match current {
             Some(current) if current.is(|parsed| is_usable(parsed, &issuer, now)) => Ok(current),
             _ => issuance::admin(&issuer, now),
         }
+    }
+
+    /// Creates a certificate for the server's connections to kubelets of the cluster, which trust its authority.
+    pub fn kubelet_client(&self, now: OffsetDateTime) -> Result<CertifiedKey, PkiError> {
+        issuance::kubelet_client(&self.issuer()?, now)
+    }
+
+    fn issuer(&self) -> Result<Authority, PkiError> {
+        let broken = |error: String| PkiError::Broken { path: "the authority of the cluster".to_owned(), error };
+        Authority::parse(self.authority.clone(), broken)
     }
 }

@@ -27,6 +27,7 @@ const LEAF_LIFETIME: Duration = Duration::days(365);
 const SKEW: Duration = Duration::hours(1);
 
 const ADMIN_NAME: &str = "kubernetes-admin";
+const KUBELET_CLIENT_NAME: &str = "kube-apiserver-kubelet-client";
 const ADMIN_GROUP: &str = "system:masters";
 
 /// Creates an authority. All have the same name, since clients choose their certificate by the names that the server
@@ -55,7 +56,17 @@ pub(super) fn serving(
 }
 
 pub(super) fn admin(issuer: &Authority, now: OffsetDateTime) -> Result<CertifiedKey, PkiError> {
-    let mut params = leaf(ADMIN_NAME, issuer, now);
+    client(ADMIN_NAME, issuer, now)
+}
+
+/// Creates the certificate of the server for kubelets, with kubeadm's names.
+pub(super) fn kubelet_client(issuer: &Authority, now: OffsetDateTime) -> Result<CertifiedKey, PkiError> {
+    client(KUBELET_CLIENT_NAME, issuer, now)
+}
+
+/// Creates the certificate of a client in the group of administrators.
+fn client(name: &str, issuer: &Authority, now: OffsetDateTime) -> Result<CertifiedKey, PkiError> {
+    let mut params = leaf(name, issuer, now);
     params.distinguished_name.push(DnType::OrganizationName, ADMIN_GROUP);
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     sign(params, issuer)

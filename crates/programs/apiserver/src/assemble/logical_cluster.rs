@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use binnacle_audit::Auditor;
+use binnacle_client::FixedIdentity;
 use binnacle_controlplane::{EndpointReconciler, identity_lease_name};
 use binnacle_egress::Egress;
-use binnacle_pki::ClusterKeys;
+use binnacle_kubelet::{ConfigError, Kubelets};
+use binnacle_pki::{ClusterKeys, system_clock};
 use binnacle_request::BoxError;
 use binnacle_server::{Canary, Metrics};
 use binnacle_transport::Certificates;
@@ -76,7 +78,8 @@ impl SharedHost {
         let features = Arc::new(config.features());
         let version = build(config.generic.reported_version.as_deref());
         let metrics = Metrics::of(&version, &features.gates).map_err(not_registered)?;
-        let files = ConfigFiles::load(&config, &self.egress)?;
+        let mut files = ConfigFiles::load(&config, &self.egress)?;
+        files.kubelets = self.kubelets(&config, keys)?.by(files.kubelets.connection().clone());
         let plugins = load_plugin_options(&config, &features)?;
         register_metrics(&config, metrics.registry()).map_err(not_registered)?;
         let server_name = identity_lease_name(config.misc.hostname.as_deref());
@@ -101,6 +104,15 @@ impl SharedHost {
             charged_to: format!("logical cluster {name}").into(),
         });
         Ok(complete(background))
+    }
+}
+
+impl SharedHost {
+    /// Returns the client for kubelets of a cluster, which trust the cluster's authority.
+    fn kubelets(&self, config: &Settings, keys: &ClusterKeys) -> Result<Kubelets, StartFailure> {
+        let pair = keys.kubelet_client(system_clock()())?;
+        let identity = FixedIdentity::from_pem(&pair.certificate, &pair.key).map_err(ConfigError::from)?;
+        Ok(Kubelets::with_identity(&config.misc.kubelet, Some(Arc::new(identity)))?)
     }
 }
 

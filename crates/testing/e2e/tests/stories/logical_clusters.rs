@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use binnacle_testkit::https::Handshake;
-use binnacle_testkit::{Etcd, Kubectl, Server, wait_until_blocking};
+use binnacle_testkit::{Etcd, Kubectl, Kubelet, Server, wait_until_blocking};
 use serde_json::{Value, json};
 
 const THINGS: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -261,6 +261,42 @@ fn rejects_names_that_are_no_labels() {
         let refused = host.kubectl.run_with(&["create", "-f", "-"], &object.to_string());
         assert!(!refused.success && refused.err.contains("metadata.name"), "{refused}");
     }
+}
+
+/// Kubelets of a cluster trust its authority: the host shows them a certificate of it.
+#[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
+fn reaches_kubelets_of_a_cluster() {
+    let host = Host::start(&[]);
+    let [a, b] = ["a", "b"].map(|name| host.create(name, &json!({})));
+    let authority = host.kubectl.ok(&[
+        "get",
+        "secret",
+        "a-keys",
+        "--namespace=logical-clusters",
+        r#"--output=go-template={{index .data "ca.crt" | base64decode}}"#,
+    ]);
+    let kubelet = Kubelet::trusting(&authority);
+    kubelet.log("hello from a");
+    for kubectl in [&a, &b] {
+        kubectl.ok(&["create", "serviceaccount", "default"]);
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}});
+        kubectl.ok_with(&["create", "-f", "-"], &node.to_string());
+        let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet.port()}}}});
+        kubectl.ok(&["patch", "node", "n", "--subresource=status", "--type=merge", "-p", &status.to_string()]);
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+            "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "registry.test/app:1"}]}});
+        kubectl.ok_with(&["create", "-f", "-"], &pod.to_string());
+        let running = r#"{"status": {"phase": "Running"}}"#;
+        kubectl.ok(&["patch", "pod", "p", "--subresource=status", "--type=merge", "-p", running]);
+    }
+    assert_eq!(a.ok(&["logs", "p"]), "hello from a\n");
+    let outcome = a.run(&["exec", "p", "--", "sh", "-c", "echo done"]);
+    assert_eq!(outcome.expect_success(), "done\n");
+    // The other cluster has the same node, and no certificate that its kubelet accepts.
+    let refused = b.fails(&["logs", "p"]);
+    assert!(refused.contains("certificate") || refused.contains("alert"), "{refused}");
 }
 
 /// Requests in clusters are audited as those of the host, and their events have the name of the cluster.
