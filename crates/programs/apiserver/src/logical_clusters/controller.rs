@@ -10,6 +10,7 @@ use binnacle_registry::{Catalog, Resource};
 use binnacle_request::Shutdown;
 use binnacle_schema::{Value, value};
 use binnacle_supervise::supervise;
+use futures::{StreamExt, stream};
 
 use super::credentials::{Credentials, NAMESPACE, kubeconfig_secret};
 use super::definition::{GROUP, PLURAL, VERSION};
@@ -22,6 +23,9 @@ const FINALIZER: &str = "binnacle.dev/logical-cluster";
 const IDLE_AFTER: Duration = Duration::from_secs(600);
 /// The interval between checks of all clusters, which renew certificates.
 const CHECK_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// The number of clusters that are reconciled at once: one that cannot be started must not delay the others.
+const CONCURRENT: usize = 8;
 
 /// Runs until the shutdown signal.
 pub(super) async fn run(clusters: Arc<LogicalClusters>, catalog: Catalog, shutdown: Shutdown) {
@@ -82,7 +86,7 @@ impl Controller {
     /// Reconciles objects as long as their resource is the one in the catalog.
     async fn follow(&self, resource: &Arc<Resource>) {
         let mut changes = ChangeWatcher::all(resource);
-        let mut failed = BTreeSet::new();
+        let mut failed: BTreeSet<Text> = BTreeSet::new();
         let mut retry = RETRY_FIRST;
         loop {
             let pause = if failed.is_empty() { CHECK_INTERVAL } else { retry };
@@ -105,12 +109,8 @@ impl Controller {
                 None => self.until_done("list logical clusters", || self.all_names()).await,
             };
             names.append(&mut failed);
-            for name in names {
-                if let Err(status) = self.reconcile(&name).await {
-                    tracing::warn!(%name, error = status.message(), "failed to reconcile the logical cluster, retrying");
-                    failed.insert(name);
-                }
-            }
+            let reconciled = stream::iter(names).map(async |name| (self.reconcile(&name).await, name));
+            failed = reconciled.buffer_unordered(CONCURRENT).filter_map(failed_name).collect().await;
             retry = if failed.is_empty() { RETRY_FIRST } else { (retry * 2).min(RETRY_LAST) };
         }
     }
@@ -229,6 +229,13 @@ impl Controller {
         }
         status
     }
+}
+
+/// Returns the name of a cluster to reconcile again.
+async fn failed_name((outcome, name): (Result<(), Status>, Text)) -> Option<Text> {
+    let status = outcome.err()?;
+    tracing::warn!(%name, error = status.message(), "failed to reconcile the logical cluster, retrying");
+    Some(name)
 }
 
 /// Writes the status, if it differs from the one of `object`.
