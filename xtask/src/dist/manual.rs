@@ -3,9 +3,10 @@
 use super::archive::Tree;
 use crate::gzip::{Effort, pack};
 
-const PAGES: [(&str, &str); 11] = [
+const PAGES: [(&str, &str); 12] = [
     ("binnacle-backup.8", include_str!("../../../packaging/manual/binnacle-backup.8")),
     ("binnacle-check.8", include_str!("../../../packaging/manual/binnacle-check.8")),
+    ("binnacle-cluster.8", include_str!("../../../packaging/manual/binnacle-cluster.8")),
     ("binnacle-compare.8", include_str!("../../../packaging/manual/binnacle-compare.8")),
     ("binnacle-completion.8", include_str!("../../../packaging/manual/binnacle-completion.8")),
     ("binnacle-doctor.8", include_str!("../../../packaging/manual/binnacle-doctor.8")),
