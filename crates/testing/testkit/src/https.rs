@@ -118,7 +118,7 @@ async fn until<T>(connection: impl Future<Output = T>, open: watch::Sender<()>) 
     drop(open);
 }
 
-/// A response, read to its end.
+/// A response, read to its end. Bytes of the body that are not text are replaced.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -216,7 +216,7 @@ impl Client {
     ) -> Result<Answer, String> {
         let (parts, body) = self.open(method, path, headers, body).await?.into_parts();
         let body = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
-        let body = String::from_utf8(body.to_vec()).map_err(|error| error.to_string())?;
+        let body = String::from_utf8_lossy(&body).into_owned();
         Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body })
     }
 

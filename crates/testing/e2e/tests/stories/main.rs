@@ -73,6 +73,7 @@ mod large_input;
 mod legacy_addresses;
 mod list_forms;
 mod live;
+mod logical_cluster_attacks;
 mod logical_clusters;
 mod lost_answers;
 mod migration;
