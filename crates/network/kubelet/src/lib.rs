@@ -7,7 +7,9 @@ mod address;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use binnacle_client::{ClientIdentity, ConnectionOptions, IdentityError, Target, Verification, client_config};
+use binnacle_client::{
+    ClientIdentity, ConnectionOptions, FixedIdentity, IdentityError, Target, Verification, client_config,
+};
 use binnacle_schema::Value;
 use rustls::client::ResolvesClientCert;
 use rustls::{ClientConfig, RootCertStore};
@@ -22,14 +24,21 @@ const EXTEND_WEBSOCKETS: &str = "ExtendWebSocketsToKubelet";
 /// The configuration from the `--kubelet-*` flags.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The files of the client certificate and its key.
-    pub identity: Option<(PathBuf, PathBuf)>,
+    pub identity: Option<ClientCertificate>,
     /// The authority for the kubelets' serving certificates. Without one, they are not verified.
     pub authority: Option<PathBuf>,
     /// The types of node addresses, in order of preference.
     pub preferred_address_types: Vec<String>,
     /// The port for nodes whose status contains none.
     pub port: u16,
+}
+
+/// The source of the client certificate and its key.
+#[derive(Clone, Debug)]
+pub enum ClientCertificate {
+    /// The paths of the certificate and its key.
+    Files(PathBuf, PathBuf),
+    Fixed(Arc<FixedIdentity>),
 }
 
 impl Default for Config {
@@ -83,14 +92,10 @@ impl Kubelets {
     /// Loads the configured files.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
         let identity: Option<Arc<dyn ResolvesClientCert>> = match &config.identity {
-            Some((certificate, key)) => Some(Arc::new(ClientIdentity::load(certificate, key)?)),
+            Some(ClientCertificate::Files(certificate, key)) => Some(Arc::new(ClientIdentity::load(certificate, key)?)),
+            Some(ClientCertificate::Fixed(identity)) => Some(identity.clone()),
             None => None,
         };
-        Self::with_identity(config, identity)
-    }
-
-    /// Loads the configured files except for the client certificate.
-    pub fn with_identity(config: &Config, identity: Option<Arc<dyn ResolvesClientCert>>) -> Result<Self, ConfigError> {
         let unusable = |error: rustls::Error| ConfigError::Unusable(error.to_string());
         let verification = match &config.authority {
             Some(path) => Verification::Authorities(authorities(path)?),

@@ -8,7 +8,7 @@ use binnacle_audit::Auditor;
 use binnacle_client::FixedIdentity;
 use binnacle_controlplane::{EndpointReconciler, identity_lease_name};
 use binnacle_egress::Egress;
-use binnacle_kubelet::{ConfigError, Kubelets};
+use binnacle_kubelet::{ClientCertificate, ConfigError};
 use binnacle_pki::{ClusterKeys, system_clock};
 use binnacle_request::BoxError;
 use binnacle_server::{Canary, Metrics};
@@ -26,7 +26,7 @@ use crate::authentication::Bundle;
 use crate::cluster::Cluster;
 use crate::cluster_storage::ClusterStorage;
 use crate::logical_clusters::{ClusterHost, HostAccess, HostUsers};
-use crate::settings::{Authentication, Authorization, Debugging, Settings};
+use crate::settings::{Authentication, Authorization, Debugging, ServiceAccounts, Settings};
 
 /// The annotation of audit events with the name of the cluster.
 const AUDIT_ANNOTATION: &str = "binnacle.dev/logical-cluster";
@@ -75,11 +75,11 @@ impl SharedHost {
         config.authentication.service_accounts.issuers = vec![url.clone()];
         config.authentication.service_accounts.jwks_uri = Some(format!("{url}/openid/v1/jwks"));
         config.authentication.api_audiences = vec![url.clone()];
+        config.misc.kubelet.identity = Some(kubelet_client(keys)?);
         let features = Arc::new(config.features());
         let version = build(config.generic.reported_version.as_deref());
         let metrics = Metrics::of(&version, &features.gates).map_err(not_registered)?;
-        let mut files = ConfigFiles::load(&config, &self.egress)?;
-        files.kubelets = self.kubelets(&config, keys)?.by(files.kubelets.connection().clone());
+        let files = ConfigFiles::load(&config, &self.egress)?;
         let plugins = load_plugin_options(&config, &features)?;
         register_metrics(&config, metrics.registry()).map_err(not_registered)?;
         let server_name = identity_lease_name(config.misc.hostname.as_deref());
@@ -107,15 +107,6 @@ impl SharedHost {
     }
 }
 
-impl SharedHost {
-    /// Returns the client for kubelets of a cluster, which trust the cluster's authority.
-    fn kubelets(&self, config: &Settings, keys: &ClusterKeys) -> Result<Kubelets, StartFailure> {
-        let pair = keys.kubelet_client(system_clock()())?;
-        let identity = FixedIdentity::from_pem(&pair.certificate, &pair.key).map_err(ConfigError::from)?;
-        Ok(Kubelets::with_identity(&config.misc.kubelet, Some(Arc::new(identity)))?)
-    }
-}
-
 impl ClusterHost for SharedHost {
     fn start(&self, name: &str, uid: &str, keys: &ClusterKeys) -> Result<Cluster, BoxError> {
         Ok(self.assemble(name, uid, keys)?)
@@ -138,21 +129,35 @@ impl ClusterHost for SharedHost {
     }
 }
 
+/// Returns the client certificate for kubelets of a cluster, which trust the cluster's authority.
+fn kubelet_client(keys: &ClusterKeys) -> Result<ClientCertificate, StartFailure> {
+    let pair = keys.kubelet_client(system_clock()())?;
+    let identity = FixedIdentity::from_pem(&pair.certificate, &pair.key).map_err(ConfigError::from)?;
+    Ok(ClientCertificate::Fixed(Arc::new(identity)))
+}
+
 /// Returns the settings of logical clusters: those of the host without what belongs to the host alone. Users of the host
 /// are unknown in its clusters, its credentials for other servers are not used for them, and nothing in them shows or
 /// changes the process.
 fn settings_of_clusters(host: &Settings) -> Settings {
     let mut config = host.clone();
+    let (own, tokens) = (&host.authentication, &host.authentication.service_accounts);
     config.authentication = Authentication {
-        anonymous: host.authentication.anonymous,
-        bootstrap_tokens: host.authentication.bootstrap_tokens,
+        anonymous: own.anonymous,
+        bootstrap_tokens: own.bootstrap_tokens,
+        service_accounts: ServiceAccounts {
+            lookup: tokens.lookup,
+            extends: tokens.extends,
+            max_expiration: tokens.max_expiration,
+            ..ServiceAccounts::default()
+        },
         ..Authentication::default()
     };
-    config.authentication.service_accounts.lookup = host.authentication.service_accounts.lookup;
-    config.authentication.service_accounts.extends = host.authentication.service_accounts.extends;
-    config.authentication.service_accounts.max_expiration = host.authentication.service_accounts.max_expiration;
     config.authorization = Authorization::default();
-    config.authentication.anonymous &= !config.authorization.allows_everything();
+    // The host has the listener and its certificates.
+    config.serving.tls_files = None;
+    config.serving.cert_dir = None;
+    config.serving.named = Vec::new();
     config.auditing = binnacle_audit::AuditOptions::default();
     config.debugging = Debugging { profiling: false, ..Debugging::default() };
     config.generic.advertise_address = None;

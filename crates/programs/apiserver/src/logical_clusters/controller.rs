@@ -23,7 +23,6 @@ const FINALIZER: &str = "binnacle.dev/logical-cluster";
 const IDLE_AFTER: Duration = Duration::from_secs(600);
 /// The interval between checks of all clusters, which renew certificates.
 const CHECK_INTERVAL: Duration = Duration::from_secs(3600);
-
 /// The number of clusters that are reconciled at once: one that cannot be started must not delay the others.
 const CONCURRENT: usize = 8;
 

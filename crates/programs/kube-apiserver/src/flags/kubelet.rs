@@ -1,6 +1,6 @@
 //! Flags for connections to kubelets: logs, exec, attach, port-forward and proxies to nodes.
 
-use binnacle_kubelet::Config;
+use binnacle_kubelet::{ClientCertificate, Config};
 use binnacle_meta::GoDuration;
 
 use super::parse::FlagSet;
@@ -49,7 +49,7 @@ pub(super) const TIMEOUT: Flag = Flag::new(
 
 pub(super) fn read(flags: &FlagSet) -> Result<Config, FlagError> {
     let identity = match (flags.text(CERTIFICATE.name), flags.text(KEY.name)) {
-        (Some(certificate), Some(key)) => Some((certificate.into(), key.into())),
+        (Some(certificate), Some(key)) => Some(ClientCertificate::Files(certificate.into(), key.into())),
         (None, None) => None,
         _ => {
             return Err(FlagError::new(
