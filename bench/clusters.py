@@ -21,6 +21,9 @@ import tempfile
 import threading
 import time
 
+import processes
+from processes import processor_seconds
+
 RESOURCE = "/apis/binnacle.dev/v1alpha1/logicalclusters"
 TOKEN = "bench"
 
@@ -46,20 +49,9 @@ class Api:
         return json.loads(data)
 
 
-def processor_seconds(pid):
-    with open("/proc/%d/stat" % pid) as stat:
-        fields = stat.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def memory(pid):
-    found = {}
-    with open("/proc/%d/smaps_rollup" % pid) as rollup:
-        for line in rollup:
-            words = line.split()
-            if words[-1] == "kB":
-                found[words[0]] = int(words[1]) * 1024
-    return found["Private_Clean:"] + found["Private_Dirty:"]
+    """Bytes that are the process's alone."""
+    return processes.memory(pid)[0] * 2**20
 
 
 def percentile(values, share):

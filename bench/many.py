@@ -18,6 +18,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 
 from binnacle_testing import ApiServer
 
+from processes import memory, processor_seconds
+
 
 class Timed:
     """A server, and how long it took to be ready and to be gone."""
@@ -39,24 +41,6 @@ class Timed:
         begin = time.monotonic()
         self.server.stop()
         self.gone = time.monotonic() - begin
-
-
-def processor_seconds(pid):
-    with open("/proc/%d/stat" % pid) as stat:
-        # The name of the program, in parentheses, may have spaces.
-        fields = stat.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def memory(pid):
-    """MiB that are the process's alone, and all that it has in memory."""
-    found = {}
-    with open("/proc/%d/smaps_rollup" % pid) as rollup:
-        for line in rollup:
-            words = line.split()
-            if words[-1] == "kB":
-                found[words[0]] = int(words[1]) / 1024
-    return found["Private_Clean:"] + found["Private_Dirty:"], found["Rss:"]
 
 
 def main():
