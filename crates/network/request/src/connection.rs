@@ -18,6 +18,8 @@ pub struct ConnectionInfo {
     pub peer_certificates: Vec<CertificateDer<'static>>,
     /// The protocol negotiated by ALPN: `h2`, `http/1.1`, or none.
     pub alpn: Option<Vec<u8>>,
+    /// The name of the server that the client has named in the handshake (SNI).
+    pub server_name: Option<Box<str>>,
     remembered: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
     identified: AtomicBool,
     when_identified: Option<Box<dyn Fn() + Send + Sync>>,

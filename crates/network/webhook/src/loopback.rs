@@ -4,6 +4,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use http::Uri;
+use http::uri::PathAndQuery;
 use rustls_pki_types::CertificateDer;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -16,6 +18,8 @@ pub struct Loopback {
     credential: Credential,
     certificates: OwnCertificates,
     calls: Arc<Semaphore>,
+    /// The prefix of paths that lead to this server; empty if it has the whole host.
+    prefix: String,
 }
 
 /// Recognizes this server's own serving certificates, regardless of their names and signers.
@@ -27,7 +31,29 @@ impl Loopback {
     /// because a call may cause the next one (a webhook for connections to a service that is reached through such a
     /// connection), and each holds connections and memory.
     pub fn new(credential: Credential, certificates: OwnCertificates, calls: usize) -> Self {
-        Self { credential, certificates, calls: Arc::new(Semaphore::new(calls)) }
+        Self { credential, certificates, calls: Arc::new(Semaphore::new(calls)), prefix: String::new() }
+    }
+
+    /// Sets the prefix of the paths of this server, if others have the rest of the host.
+    #[must_use]
+    pub fn below(self, prefix: impl Into<String>) -> Self {
+        Self { prefix: prefix.into(), ..self }
+    }
+
+    /// Returns the URL at which this server has the path of another URL.
+    fn own_url(&self, url: Uri) -> Uri {
+        if self.prefix.is_empty() {
+            return url;
+        }
+        let path = url.path_and_query().map_or("/", |path| path.as_str());
+        let prefixed = PathAndQuery::try_from(format!("{}{path}", self.prefix));
+        let mut parts = url.clone().into_parts();
+        match prefixed {
+            Ok(path) => parts.path_and_query = Some(path),
+            // A prefix that is no path.
+            Err(_) => return url,
+        }
+        Uri::from_parts(parts).unwrap_or(url)
     }
 
     /// Waits until the concurrency limit allows another call.
@@ -80,6 +106,7 @@ impl Target {
             insecure: false,
             identity: None,
             credential: loopback.credential.clone(),
+            url: loopback.own_url(self.url),
             own: Some(loopback),
             dialer: None,
             ..self

@@ -7,6 +7,7 @@ use binnacle_controllers::Manager;
 use binnacle_registry::Catalog;
 use binnacle_request::ShutdownTrigger;
 use binnacle_server::Chain;
+use binnacle_store::StorageUsage;
 use tokio::task::JoinSet;
 
 use crate::health::FailedTasks;
@@ -25,6 +26,8 @@ pub(crate) struct Cluster {
     pub(crate) store_maintenance: StoreMaintenance,
     /// The auditor that ends with the cluster.
     pub(crate) auditor: Option<Arc<Auditor>>,
+    /// What a logical cluster has stored, if its quota limits it.
+    pub(crate) usage: Option<Arc<StorageUsage>>,
     pub(crate) _shutdown_on_drop: ShutdownOnDrop,
 }
 

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use binnacle_features::Features;
 use binnacle_registry::StorageOptions;
-use binnacle_store::{KeyspaceStore, Revision, StoreError, prefix_range};
+use binnacle_request::Shutdown;
+use binnacle_store::{KeyspaceStore, QuotaStore, Revision, StorageLimits, StorageUsage, StoreError, prefix_range};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::encryption::AtRest;
 use crate::settings::Storage;
@@ -20,6 +22,8 @@ pub(crate) struct ClusterStorage {
     /// The prefix of all keys of a logical cluster in the stores; the keys of the cluster itself begin with the same root
     /// as those of the host. `None` for the host cluster, whose stores are its own.
     keyspace: Option<String>,
+    /// Limits what a logical cluster stores.
+    usage: Option<Arc<StorageUsage>>,
 }
 
 /// The last compacted revisions of the stores, for the caches of all clusters in them.
@@ -31,7 +35,7 @@ impl ClusterStorage {
     /// Returns the storage of the cluster that owns the stores.
     pub(crate) fn of_host(stores: Stores, at_rest: Option<AtRest>) -> Self {
         let compactions = Arc::new(Compactions::new(stores.all().len()));
-        Self { stores: Arc::new(stores), at_rest: at_rest.map(Arc::new), compactions, keyspace: None }
+        Self { stores: Arc::new(stores), at_rest: at_rest.map(Arc::new), compactions, keyspace: None, usage: None }
     }
 
     /// Returns the storage of the logical cluster with this UID, whose keys are below the root of the stores.
@@ -40,7 +44,33 @@ impl ClusterStorage {
         let keyspace = format!("{root}logicalclusters/{uid}");
         let at_rest = self.at_rest.as_ref().map(|at_rest| Arc::new(at_rest.below(&format!("{keyspace}{root}"))));
         let (stores, compactions) = (self.stores.clone(), self.compactions.clone());
-        Self { stores, at_rest, compactions, keyspace: Some(keyspace) }
+        Self { stores, at_rest, compactions, keyspace: Some(keyspace), usage: None }
+    }
+
+    /// Returns the same storage with limits. They apply once [`ClusterStorage::follow_usage`] was called.
+    pub(crate) fn limited(self, limits: watch::Receiver<StorageLimits>) -> Self {
+        let usage = StorageUsage::new(limits, self.stores.all().len());
+        Self { usage: Some(usage), ..self }
+    }
+
+    /// Returns what the cluster has stored, if it has limits.
+    pub(crate) fn usage(&self) -> Option<Arc<StorageUsage>> {
+        self.usage.clone()
+    }
+
+    /// Starts to count what the cluster stores, whenever it has limits.
+    pub(crate) fn follow_usage(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
+        let (Some(usage), Some(keyspace)) = (&self.usage, &self.keyspace) else { return };
+        for (index, store) in self.stores.all().into_iter().enumerate() {
+            let following = usage.clone().follow(index, store, prefix_range(format!("{keyspace}/").as_bytes()));
+            let stopped = shutdown.fired();
+            tasks.spawn(async move {
+                tokio::select! {
+                    () = following => {}
+                    () = stopped => {}
+                }
+            });
+        }
     }
 
     /// Returns true if other clusters use the same stores and this one does not maintain them.
@@ -60,6 +90,12 @@ impl ClusterStorage {
     /// Returns the storage options of the cluster's resources.
     pub(crate) fn options(&self, storage: &Storage, features: &Arc<Features>) -> StorageOptions {
         let mut options = self.stores.options(storage, features);
+        if let Some(usage) = &self.usage {
+            options = options.map_stores_of(|resource, store| {
+                let index = resource.map_or(0, |resource| self.stores.index_of(resource));
+                Arc::new(QuotaStore::new(store, usage.clone(), index))
+            });
+        }
         if let Some(at_rest) = &self.at_rest {
             options = at_rest.wrap(options);
         }

@@ -1,5 +1,6 @@
 //! Logical clusters: whole Kubernetes APIs in the process and the stores of one server, the host. Each is an object of the
-//! host (`logicalclusters`), and is served below `/clusters/NAME`. None sees anything of the host or of another.
+//! host (`logicalclusters`), and is served below `/clusters/NAME`, and on request at a host name or a port of its own. None
+//! sees anything of the host or of another.
 //!
 //! The objects of a cluster are below a prefix with its UID in the host's stores. A cluster without requests is stopped
 //! after some time; the next request starts it again.
@@ -7,10 +8,14 @@
 mod controller;
 mod credentials;
 mod definition;
+mod domain;
 mod host_access;
+mod limits;
+mod ports;
 mod router;
 mod slot;
 mod starts;
+mod status;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -19,15 +24,18 @@ use std::time::Duration;
 
 use binnacle_meta::Text;
 use binnacle_metrics::Registry;
-use binnacle_pki::ClusterKeys;
 use binnacle_registry::Catalog;
 use binnacle_request::{BoxError, Shutdown};
 use futures::future::join_all;
 use parking_lot::RwLock;
 use tokio::task::JoinSet;
 
+pub(crate) use self::domain::Domain;
 pub(crate) use self::host_access::{HostAccess, HostUsers};
+pub(crate) use self::ports::ListenerOptions;
+use self::ports::Ports;
 pub(crate) use self::router::ClusterRouter;
+pub(crate) use self::slot::ClusterInfo;
 use self::slot::Slot;
 use self::starts::Starts;
 use crate::cluster::Cluster;
@@ -39,11 +47,14 @@ const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The host, as its logical clusters use it.
 pub(crate) trait ClusterHost: Send + Sync {
     /// Starts a cluster on the current runtime, which takes some milliseconds. Its requests enter through the chain of
-    /// the result.
-    fn start(&self, name: &str, uid: &str, keys: &ClusterKeys) -> Result<Cluster, BoxError>;
+    /// the result. `port` is its own port, if it has one.
+    fn start(&self, info: &ClusterInfo, port: Option<u16>) -> Result<Cluster, BoxError>;
 
-    /// Returns the URL of a cluster for clients.
-    fn url_of(&self, name: &str) -> String;
+    /// Returns the URLs of a cluster for clients, the preferred one first.
+    fn urls_of(&self, name: &str, port: Option<u16>) -> Vec<String>;
+
+    /// Returns the domain of all clusters, if they have one.
+    fn domain(&self) -> Option<&Domain>;
 
     /// Returns the storage of the cluster with this UID. A cluster with the same name as a former one has other keys.
     fn storage_of(&self, uid: &str) -> ClusterStorage;
@@ -60,6 +71,8 @@ pub(crate) struct LogicalClusters {
     starts: Arc<Starts>,
     /// The clusters that are served, by name.
     slots: RwLock<HashMap<Text, Arc<Slot>>>,
+    domain: Option<Domain>,
+    ports: Ports,
     /// The number of clusters that may be awake without requests.
     max_awake: usize,
 }
@@ -74,7 +87,13 @@ impl LogicalClusters {
         shutdown: &Shutdown,
     ) -> Result<Arc<Self>, prometheus::Error> {
         let starts = Arc::new(Starts::new(host, registry)?);
-        let clusters = Arc::new(Self { max_awake: starts.host.max_awake(), starts, slots: RwLock::default() });
+        let clusters = Arc::new(Self {
+            max_awake: starts.host.max_awake(),
+            domain: starts.host.domain().cloned(),
+            starts,
+            slots: RwLock::default(),
+            ports: Ports::new(),
+        });
         tasks.spawn(controller::run(clusters.clone(), catalog.clone(), shutdown.clone()));
         let (idle, stopped) = (clusters.clone(), shutdown.clone());
         tasks.spawn(async move {
@@ -84,6 +103,11 @@ impl LogicalClusters {
             }
         });
         Ok(clusters)
+    }
+
+    /// Lets clusters listen at ports of their own.
+    pub(crate) fn configure_ports(&self, options: ListenerOptions) {
+        self.ports.configure(options);
     }
 
     fn host(&self) -> &dyn ClusterHost {
@@ -110,6 +134,7 @@ impl LogicalClusters {
             self.count(&slots);
             slot
         };
+        self.ports.close(name).await;
         if let Some(slot) = slot {
             slot.close().await;
         }
@@ -121,6 +146,12 @@ impl LogicalClusters {
 
     fn names(&self) -> Vec<Text> {
         self.slots.read().keys().cloned().collect()
+    }
+
+    /// Returns the clusters whose usage differs from the one in their objects.
+    fn with_unreported_usage(&self) -> Vec<Text> {
+        let slots = self.slots.read();
+        slots.values().filter(|slot| slot.has_unreported_usage()).map(|slot| slot.name().clone()).collect()
     }
 
     async fn stop_idle_repeatedly(&self) {
@@ -146,6 +177,7 @@ impl LogicalClusters {
 
     /// Waits until nothing runs any more, after the shutdown signal of the host.
     pub(crate) async fn ended(&self) {
+        self.ports.close_all().await;
         let slots: Vec<_> = self.slots.write().drain().map(|(_, slot)| slot).collect();
         join_all(slots.iter().map(|slot| slot.close())).await;
     }

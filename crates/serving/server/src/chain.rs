@@ -11,7 +11,7 @@ use binnacle_flowcontrol::FlowControl;
 use binnacle_meta::Text;
 use binnacle_request::latency;
 use binnacle_request::{Body, ConnectionInfo, Preferences, Query, Record, Response, Shutdown, Upgrade};
-use binnacle_transport::Service;
+use binnacle_transport::{ConnectionMetrics, Service};
 use binnacle_work::{PieceTurn, WorkBudget, WorkLimits};
 use http::{HeaderValue, StatusCode};
 
@@ -19,7 +19,7 @@ use crate::compress;
 use crate::filters::authenticate::Authentication;
 use crate::filters::cors::Cors;
 use crate::filters::fairness::FlowClassification;
-use crate::filters::inflight::InFlightLimits;
+use crate::filters::inflight::{InFlightLimits, RequestQuota};
 use crate::filters::timings::FilterTimings;
 use crate::filters::traces::Tracer;
 use crate::health::HasBeenReady;
@@ -61,6 +61,8 @@ pub struct ChainOptions {
     pub goaway_chance: f64,
     /// Fixed limits on requests in flight; `None` with priority and fairness.
     pub limits: Option<InFlightLimits>,
+    /// Limits on all requests of the chain together.
+    pub quota: Option<Arc<RequestQuota>>,
     pub fairness: Option<Arc<FlowControl>>,
     /// Decides which requests are traced.
     pub tracer: Option<Arc<Tracer>>,
@@ -130,8 +132,14 @@ impl Chain {
         &self.config.metrics
     }
 
-    pub(crate) fn shutdown(&self) -> &Shutdown {
+    /// Returns the signal that ends the chain's watches.
+    pub fn shutdown(&self) -> &Shutdown {
         &self.config.shutdown
+    }
+
+    /// Returns the metrics of the connections of all listeners in front of the chain.
+    pub fn connection_metrics(&self) -> &ConnectionMetrics {
+        self.config.metrics.connections()
     }
 
     /// Handles one request of a connection.
@@ -313,6 +321,7 @@ impl Chain {
         let user = ctx.impersonate(&self.impersonation, caller).await?;
         filters::not_ready::check(options.has_been_ready.as_ref(), &info, &user, ctx.record)?;
         filters::inflight::check(options.limits, &self.inflight, &info, &user)?;
+        options.quota.as_ref().map_or(Ok(()), |quota| quota.check(&self.inflight, &info))?;
         let seat = ctx.take_seat(&user, classification).await?;
         // A watch holds the seat until it has started, other requests until the response is complete.
         let _start_seat = match seat {

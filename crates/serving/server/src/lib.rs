@@ -32,7 +32,7 @@ pub use debug::{
 };
 pub use filters::authenticate::Authentication;
 pub use filters::cors::Cors;
-pub use filters::inflight::InFlightLimits;
+pub use filters::inflight::{InFlightLimits, RequestLimits, RequestQuota};
 pub use filters::traces::Tracer;
 pub use flow_dump::FlowDumpHandler;
 pub use health::{HasBeenReady, Health, HealthCheck, LogCheck, PingCheck, ShutdownCheck};

@@ -65,7 +65,7 @@ pub struct BoundPort {
 /// A bound port with its TLS configuration.
 pub struct Listener {
     tcp: TcpListener,
-    tls: Tls,
+    tls: Arc<Tls>,
     max_streams: u32,
     limits: ConnectionLimits,
     front: Option<Handle>,
@@ -100,10 +100,10 @@ impl BoundPort {
         self.address
     }
 
-    pub fn with_tls(self, tls: Tls) -> Listener {
+    pub fn with_tls(self, tls: impl Into<Arc<Tls>>) -> Listener {
         Listener {
             tcp: self.tcp,
-            tls,
+            tls: tls.into(),
             max_streams: DEFAULT_MAX_STREAMS,
             limits: ConnectionLimits::default(),
             front: None,
@@ -213,7 +213,7 @@ impl Drop for ListenerHandle {
 
 /// State that all connections share.
 struct Shared<S> {
-    tls: Tls,
+    tls: Arc<Tls>,
     service: Arc<S>,
     shutdown: Shutdown,
     metrics: ConnectionMetrics,
@@ -395,7 +395,8 @@ async fn serve<S: Service>(
     let alpn = session.alpn_protocol().map(<[u8]>::to_vec);
     let http2 = alpn.as_deref() == Some(b"h2");
     let state = slot.connection().clone();
-    let info = ConnectionInfo::new(peer, certificates, alpn);
+    let mut info = ConnectionInfo::new(peer, certificates, alpn);
+    info.server_name = session.server_name().map(Into::into);
     let info = Arc::new(info.when_identified({
         let state = state.clone();
         move || state.mark_authenticated()

@@ -50,8 +50,18 @@ impl StorageOptions {
     /// Returns the same options with other stores.
     #[must_use]
     pub fn map_stores(self, map: impl Fn(Arc<dyn Store>) -> Arc<dyn Store>) -> Self {
-        let overrides = self.overrides.into_iter().map(|(resource, store)| (resource, map(store))).collect();
-        Self { store: map(self.store), overrides, ..self }
+        self.map_stores_of(|_, store| map(store))
+    }
+
+    /// Returns the same options with other stores. `map` gets the resource of each override, and `None` with the store
+    /// of all others.
+    #[must_use]
+    pub fn map_stores_of(self, map: impl Fn(Option<&GroupResource>, Arc<dyn Store>) -> Arc<dyn Store>) -> Self {
+        let overrides = self.overrides.into_iter().map(|(resource, store)| {
+            let store = map(Some(&resource), store);
+            (resource, store)
+        });
+        Self { overrides: overrides.collect(), store: map(None, self.store), ..self }
     }
 
     pub fn new(store: Arc<dyn Store>) -> Self {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata as AnyKind};
-use binnacle_meta::Status;
+use binnacle_meta::{GroupResource, Status};
 use binnacle_schema::{Message, Value, canonical, nil};
 use binnacle_scheme::{CustomSchema, CustomSource, MediaType, ReadFailure, StoredKind, StoredType};
 use binnacle_store::{KeyValue, Revision, StoreError};
@@ -244,6 +244,7 @@ pub fn store_failure(error: StoreError) -> Status {
             Status::timeout("request did not complete within requested timeout - context deadline exceeded", 0)
         }
         StoreError::ReadOnly => Status::read_only(),
+        error @ StoreError::QuotaExceeded { .. } => Status::forbidden(&GroupResource::new("", ""), "", error),
         // A retry or another request body does not help: the operator has to free space.
         StoreError::NoSpace(why) => Status::unknown(507, &format!("Insufficient Storage: {why}")),
         other => {

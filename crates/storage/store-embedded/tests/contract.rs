@@ -94,3 +94,89 @@ mod keyspace {
         assert!(two.get("/a".into(), None).await.expect("a read").0.is_some());
     }
 }
+
+/// A store with limits that are not reached.
+mod quota {
+    use binnacle_store::{QuotaStore, StorageLimits, StorageUsage};
+
+    use super::*;
+
+    type Guard = (tokio::sync::watch::Sender<StorageLimits>, tokio::task::JoinHandle<()>);
+
+    async fn store() -> (Guard, Arc<dyn Store>) {
+        let limits = StorageLimits { objects: Some(1_000_000), bytes: Some(1 << 30) };
+        let (guard, _, store) = limited(limits);
+        (guard, store)
+    }
+
+    /// Returns a store with these limits on all keys, and its usage.
+    fn limited(limits: StorageLimits) -> (Guard, Arc<StorageUsage>, Arc<dyn Store>) {
+        let inner: Arc<dyn Store> = Arc::new(EmbeddedStore::ephemeral());
+        let (sender, limits) = tokio::sync::watch::channel(limits);
+        let usage = StorageUsage::new(limits, 1);
+        let following = tokio::spawn(usage.clone().follow(0, inner.clone(), prefix_range(b"")));
+        let store = Arc::new(QuotaStore::new(inner, usage.clone(), 0));
+        ((sender, following), usage, store)
+    }
+
+    binnacle_store::contract_tests!(store);
+
+    async fn write(store: &dyn Store, key: &str, expect: Expect, value: &str) -> Result<TxnResponse, StoreError> {
+        let op = Op::Put { value: value.to_owned().into(), lease: None };
+        store.txn(Txn { key: key.to_owned().into(), expect, op }).await
+    }
+
+    fn exceeded(answer: &Result<TxnResponse, StoreError>) -> Option<(&'static str, i64)> {
+        match answer {
+            Err(StoreError::QuotaExceeded { quota, used, .. }) => Some((quota, *used)),
+            _ => None,
+        }
+    }
+
+    #[tokio::test]
+    async fn concurrent_creations_do_not_exceed_a_limit_together() {
+        let limits = StorageLimits { objects: Some(10), bytes: None };
+        let (_guard, usage, store) = limited(limits);
+        let keys: Vec<_> = (0..40).map(|n| format!("/a/{n}")).collect();
+        let writes = keys.iter().map(|key| write(&*store, key, Expect::Absent, "x"));
+        let answers = futures::future::join_all(writes).await;
+        let refused: Vec<_> = answers.iter().filter_map(exceeded).collect();
+        assert_eq!(refused, [("objects", 10); 30]);
+        // Each deletion frees a place.
+        let (kv, _) = store.get("/a/0".into(), None).await.expect("a read");
+        assert!(kv.is_some());
+        let delete = Txn { key: "/a/0".into(), expect: Expect::Anything, op: Op::Delete };
+        store.txn(delete).await.expect("a deletion");
+        while usage.amount().expect("it is counted").objects == 10 {
+            tokio::task::yield_now().await;
+        }
+        assert!(write(&*store, "/a/new", Expect::Absent, "x").await.is_ok());
+        assert!(exceeded(&write(&*store, "/a/another", Expect::Absent, "x").await).is_some());
+    }
+
+    #[tokio::test]
+    async fn updates_may_exceed_a_limit_only_by_a_margin() {
+        let limits = StorageLimits { objects: None, bytes: Some(1000) };
+        let (_guard, usage, store) = limited(limits);
+        let text = |len: usize| "x".repeat(len - 2);
+        write(&*store, "/a", Expect::Absent, &text(990)).await.expect("space for 990 bytes");
+        assert_eq!(exceeded(&write(&*store, "/b", Expect::Absent, &text(11)).await), Some(("bytes", 990)));
+        write(&*store, "/a", Expect::Anything, &text(1100)).await.expect("a tenth more");
+        assert!(exceeded(&write(&*store, "/a", Expect::Anything, &text(1101)).await).is_some());
+        write(&*store, "/a", Expect::Anything, &text(1050)).await.expect("an object that shrinks");
+        assert_eq!(usage.amount().expect("it is counted").bytes, 1050);
+    }
+
+    #[tokio::test]
+    async fn limits_apply_to_what_was_written_before_them() {
+        let (guard, usage, store) = limited(StorageLimits::default());
+        for key in ["/a", "/b"] {
+            write(&*store, key, Expect::Absent, "x").await.expect("no limit");
+        }
+        assert_eq!(usage.amount(), None);
+        guard.0.send_replace(StorageLimits { objects: Some(2), bytes: None });
+        assert_eq!(exceeded(&write(&*store, "/c", Expect::Absent, "x").await), Some(("objects", 2)));
+        guard.0.send_replace(StorageLimits::default());
+        write(&*store, "/c", Expect::Absent, "x").await.expect("no limit any more");
+    }
+}

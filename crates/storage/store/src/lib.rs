@@ -11,9 +11,11 @@ mod digest;
 mod keyspace;
 mod layered;
 mod pages;
+mod quota;
 mod range_watchers;
 mod read_only;
 mod trace;
+mod usage;
 
 use std::ops::Range;
 use std::time::Duration;
@@ -28,9 +30,11 @@ pub use digest::{Digest, Fingerprint, RangeDigest, ValueHash};
 pub use keyspace::KeyspaceStore;
 pub use layered::{LayeredStore, ValueTransformer};
 pub use pages::{PageSize, Pages};
+pub use quota::QuotaStore;
 pub use range_watchers::RangeWatchers;
 pub use read_only::ReadOnlyStore;
 pub use trace::{CallSpan, CallTrace, current_trace, with_trace};
+pub use usage::{StorageLimits, StorageUsage, StoredAmount};
 
 /// The future that a store's method returns.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
@@ -282,6 +286,9 @@ pub enum StoreError {
     /// The store has other users, which the request would affect. Nothing of it was executed.
     #[error("the store is shared with others")]
     Shared,
+    /// The write would exceed a limit of this user of the store. Nothing of it was executed.
+    #[error("exceeded quota of this cluster: {quota}, requested: {requested}, used: {used}, limited: {limited}")]
+    QuotaExceeded { quota: &'static str, requested: i64, used: i64, limited: u64 },
     #[error("storage is closed")]
     Closed,
     #[error("storage did not answer in time")]
@@ -309,6 +316,7 @@ impl StoreError {
             | Self::TooLarge
             | Self::ReadOnly
             | Self::Shared
+            | Self::QuotaExceeded { .. }
             | Self::Transform { .. }
             | Self::Undecodable { .. } => false,
             Self::Io(_) | Self::Damaged(_) | Self::Unavailable(_) | Self::Restored | Self::Closed | Self::Timeout => {

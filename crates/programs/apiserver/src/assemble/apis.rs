@@ -1,5 +1,6 @@
 //! The third phase: the APIs, with admission, aggregation, and their controllers.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use binnacle_admission::{Metrics as AdmissionMetrics, ResourceLookup};
@@ -123,7 +124,7 @@ impl Apis {
             storage,
             catalog,
             &access,
-            base.address,
+            SocketAddr::new(base.address.ip(), base.advertised_port),
             &base.config,
             security.outbound_clients.clone(),
             &signals.shutdown,

@@ -14,7 +14,7 @@ use binnacle_meta::Text;
 use binnacle_pki::Expiry;
 use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
-use binnacle_server::{Authentication, Canary, Health, HealthMetrics, Tracer};
+use binnacle_server::{Authentication, Canary, Health, HealthMetrics, RequestQuota, Tracer};
 use binnacle_supervise::supervise;
 use binnacle_telemetry::traces::{Exporter, TracingConfig};
 use tokio::task::JoinSet;
@@ -71,6 +71,8 @@ pub(super) struct Tenant {
     /// The caller that all requests are charged to: the administrators of one cluster must not take what is reserved for
     /// those of the host, nor more than a cluster's share.
     pub(super) charged_to: Text,
+    /// Limits on all requests of the cluster together.
+    pub(super) quota: Arc<RequestQuota>,
 }
 
 impl Background {
@@ -80,6 +82,7 @@ impl Background {
         let Security { base, canary, storage, catalog, signing, authentication, .. } = security;
         let shutdown = &signals.shutdown;
         let mut watch_tasks = JoinSet::new();
+        storage.follow_usage(&mut watch_tasks, shutdown);
         if let Some(external) = security.external {
             watch_tasks.spawn(external.refresh_keys(shutdown.clone()));
         }

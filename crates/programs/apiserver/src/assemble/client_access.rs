@@ -50,6 +50,8 @@ impl ClientAccess {
         let mut names =
             SubjectAltNames::new(config.serving.bind_address, config.misc.service_cluster_ip_ranges[0].nth(1));
         names.add(config.generic.external_hostname.as_deref(), config.public_address(default_advertise_address));
+        // The clusters that the server hosts have names in this domain.
+        names.add(config.misc.cluster_domain.as_deref().map(|domain| format!("*.{domain}")).as_deref(), None);
         warn_of_open_keys(config);
         let place = if data.is_none() { Some(temporary()?) } else { None };
         let data = data.or(place.as_ref()).ok_or(StartFailure::NoPlace)?;

@@ -27,9 +27,9 @@ pub(super) fn complete(mut server: Background) -> Cluster {
         shutdown_on_drop: _shutdown_on_drop,
     } = signals;
     let config = &base.config;
-    let (auditor, audit_annotations, charged_to) = match server.tenant {
-        Some(tenant) => (tenant.auditor, vec![tenant.audit_annotation], Some(tenant.charged_to)),
-        None => (server.auditor.clone(), Vec::new(), None),
+    let (auditor, audit_annotations, charged_to, quota) = match server.tenant {
+        Some(tenant) => (tenant.auditor, vec![tenant.audit_annotation], Some(tenant.charged_to), Some(tenant.quota)),
+        None => (server.auditor.clone(), Vec::new(), None, None),
     };
     let chain = Chain::new(ChainConfig {
         authentication: server.authentication,
@@ -48,6 +48,7 @@ pub(super) fn complete(mut server: Background) -> Cluster {
             hsts: config.generic.hsts.as_deref().and_then(|hsts| hsts.parse().ok()),
             goaway_chance: config.generic.goaway_chance,
             limits: limits(config),
+            quota,
             fairness: server.fairness,
             tracer: server.tracer,
             has_been_ready: config.generic.refuses_until_ready.then(|| server.health.has_been_ready()),
@@ -64,6 +65,7 @@ pub(super) fn complete(mut server: Background) -> Cluster {
         failed_tasks: server.failed_tasks,
         store_maintenance: server.store_maintenance,
         auditor: server.auditor,
+        usage: server.storage.usage(),
         _shutdown_on_drop,
     }
 }

@@ -38,6 +38,8 @@ pub(super) struct Base {
     /// The name of this server's identity lease.
     pub(super) server_name: String,
     pub(super) address: SocketAddr,
+    /// The port of the endpoint of the service `kubernetes`.
+    pub(super) advertised_port: u16,
     /// The URL at which clients on this machine reach the server.
     pub(super) url: String,
 }
@@ -95,7 +97,8 @@ impl Inputs {
         let stores = Stores::open(&config.storage, &config.host, &disk_failed, &mut data, &egress, metrics.registry())?;
         stores.check_unfinished_migration().await?;
         let admin_socket = stores.open_admin_socket();
-        let base = Base { config, features, metrics, egress, server_name, address, url };
+        let advertised_port = address.port();
+        let base = Base { config, features, metrics, egress, server_name, address, advertised_port, url };
         let storage = ClusterStorage::of_host(stores, at_rest);
         let holdings = Holdings { front, port, data, disk_failed, admin_socket };
         Ok((Self { base, canary, storage, files, external, plugins }, holdings))

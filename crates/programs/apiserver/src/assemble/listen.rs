@@ -11,8 +11,11 @@ use super::cluster::complete;
 use super::endpoint::ClientCommands;
 use super::inputs::Holdings;
 use crate::assembled_server::AssembledServer;
-use crate::logical_clusters::{ClusterRouter, LogicalClusters};
+use crate::logical_clusters::{ClusterRouter, ListenerOptions, LogicalClusters};
 use crate::server::{Progress, ServerInfo};
+
+/// The part of the descriptors, as its divisor, that the connections of one cluster's own port may take.
+const CLUSTER_PORT_DIVISOR: u64 = 8;
 
 /// Completes a server, and describes it. It accepts connections once it runs.
 pub(super) fn listen(
@@ -24,8 +27,20 @@ pub(super) fn listen(
     let (config, storage, canary) = (server.base.config.clone(), server.storage.clone(), server.canary.clone());
     let (address, url) = (server.base.address, server.base.url.clone());
     let cluster = complete(server);
-    let limits = ConnectionLimits::of_descriptors(config.host.descriptors.unwrap_or_else(descriptors));
-    let mut listener = holdings.port.with_tls(tls).limits(limits);
+    let descriptors = config.host.descriptors.unwrap_or_else(descriptors);
+    let tls = Arc::new(tls);
+    if let Some(clusters) = &clusters {
+        clusters.configure_ports(ListenerOptions {
+            address: address.ip(),
+            sharing: config.serving.sharing,
+            tls: tls.clone(),
+            limits: ConnectionLimits::of_descriptors(descriptors / CLUSTER_PORT_DIVISOR),
+            max_streams: config.serving.max_streams,
+            front: holdings.front.handle(),
+            host: cluster.chain.clone(),
+        });
+    }
+    let mut listener = holdings.port.with_tls(tls).limits(ConnectionLimits::of_descriptors(descriptors));
     if let Some(front) = holdings.front.handle() {
         listener = listener.front(front);
     }

@@ -25,7 +25,7 @@ use super::{StartFailure, build, not_registered};
 use crate::authentication::Bundle;
 use crate::cluster::Cluster;
 use crate::cluster_storage::ClusterStorage;
-use crate::logical_clusters::{ClusterHost, HostAccess, HostUsers};
+use crate::logical_clusters::{ClusterHost, ClusterInfo, Domain, HostAccess, HostUsers};
 use crate::settings::{Authentication, Authorization, Debugging, ServiceAccounts, Settings};
 
 /// The annotation of audit events with the name of the cluster.
@@ -41,8 +41,9 @@ pub(super) struct SharedHost {
     auditor: Option<Arc<Auditor>>,
     serving: Arc<Certificates>,
     address: SocketAddr,
-    /// The URL of the host for clients.
-    url: String,
+    /// The address of the host for clients, with the port.
+    external: String,
+    domain: Option<Domain>,
     /// The file with the authorities of the host's serving certificate.
     authorities: PathBuf,
 }
@@ -64,14 +65,21 @@ impl SharedHost {
             auditor: host.auditor.clone(),
             serving: serving.clone(),
             address: base.address,
-            url: format!("https://{}", external_address(&base.config, base.address)),
+            external: external_address(&base.config, base.address),
+            domain: base.config.misc.cluster_domain.as_deref().map(Domain::new),
             authorities,
         }
     }
 
-    fn assemble(&self, name: &str, uid: &str, keys: &ClusterKeys) -> Result<Cluster, StartFailure> {
-        let url = self.url_of(name);
+    fn assemble(&self, info: &ClusterInfo, port: Option<u16>) -> Result<Cluster, StartFailure> {
+        let ClusterInfo { name, uid, keys, limits } = info;
+        // The issuer of tokens stays the same when the cluster gets other names.
+        let url = self.path_url(name);
         let mut config = self.settings.clone();
+        if port.is_none() {
+            // The service `kubernetes` has no address at which the host would serve this cluster.
+            config.misc.endpoint_reconciler = EndpointReconciler::None;
+        }
         config.authentication.service_accounts.issuers = vec![url.clone()];
         config.authentication.service_accounts.jwks_uri = Some(format!("{url}/openid/v1/jwks"));
         config.authentication.api_audiences = vec![url.clone()];
@@ -84,36 +92,52 @@ impl SharedHost {
         register_metrics(&config, metrics.registry()).map_err(not_registered)?;
         let server_name = identity_lease_name(config.misc.hostname.as_deref());
         let (egress, address) = (self.egress.clone(), self.address);
-        let base = Base { config, features, metrics, egress, server_name, address, url };
-        let (canary, storage) = (self.canary.clone(), self.storage_of(uid));
+        let advertised_port = port.unwrap_or(address.port());
+        let base = Base { config, features, metrics, egress, server_name, address, advertised_port, url };
+        let canary = self.canary.clone();
+        let storage = self.storage_of(uid).limited(limits.storage.subscribe());
         let inputs = Inputs { base, canary, storage, files, external: None, plugins };
         let identity = ClusterIdentity {
             clients: Bundle::new("the cluster's own authority", keys.authority.certificate.as_bytes())?,
             service_account: keys.service_account.clone(),
             serving: self.serving.clone(),
+            path: format!("/clusters/{name}"),
         };
         let apis = Apis::build(Security::prepare(inputs, identity)?)?;
         let mut background = Background::start(apis, None)?;
         // Only for requests: reviews of tokens in the cluster do not know the host's.
         let authenticator = &mut background.authentication.authenticator;
-        let access = HostAccess { own: authenticator.clone(), host: self.users.clone(), cluster: name.into() };
+        let access = HostAccess { own: authenticator.clone(), host: self.users.clone(), cluster: name.clone() };
         *authenticator = Arc::new(access);
         background.tenant = Some(Tenant {
             auditor: self.auditor.clone(),
-            audit_annotation: (AUDIT_ANNOTATION.into(), name.into()),
+            audit_annotation: (AUDIT_ANNOTATION.into(), name.clone()),
             charged_to: format!("logical cluster {name}").into(),
+            quota: limits.requests.clone(),
         });
         Ok(complete(background))
+    }
+
+    /// Returns the URL of a cluster below the URL of the host.
+    fn path_url(&self, name: &str) -> String {
+        format!("https://{}/clusters/{name}", self.external)
     }
 }
 
 impl ClusterHost for SharedHost {
-    fn start(&self, name: &str, uid: &str, keys: &ClusterKeys) -> Result<Cluster, BoxError> {
-        Ok(self.assemble(name, uid, keys)?)
+    fn start(&self, info: &ClusterInfo, port: Option<u16>) -> Result<Cluster, BoxError> {
+        Ok(self.assemble(info, port)?)
     }
 
-    fn url_of(&self, name: &str) -> String {
-        format!("{}/clusters/{name}", self.url)
+    fn urls_of(&self, name: &str, port: Option<u16>) -> Vec<String> {
+        let (host, own_port) = self.external.rsplit_once(':').unwrap_or((&self.external, "443"));
+        let named = self.domain.as_ref().map(|domain| format!("https://{}:{own_port}", domain.host_of(name)));
+        let at_port = port.map(|port| format!("https://{host}:{port}"));
+        named.into_iter().chain([self.path_url(name)]).chain(at_port).collect()
+    }
+
+    fn domain(&self) -> Option<&Domain> {
+        self.domain.as_ref()
     }
 
     fn storage_of(&self, uid: &str) -> ClusterStorage {
@@ -160,15 +184,12 @@ fn settings_of_clusters(host: &Settings) -> Settings {
     config.serving.named = Vec::new();
     config.auditing = binnacle_audit::AuditOptions::default();
     config.debugging = Debugging { profiling: false, ..Debugging::default() };
-    config.generic.advertise_address = None;
     config.misc.serves_logs = false;
     config.misc.kubelet = binnacle_kubelet::Config::default();
     config.misc.proxy_client = None;
     config.misc.peer_ca = None;
     config.misc.peer_advertised = None;
     config.misc.logical_clusters = false;
-    // The service `kubernetes` has no address at which the host would serve this cluster.
-    config.misc.endpoint_reconciler = EndpointReconciler::None;
     config.host.flags = Vec::new();
     config.host.debug_flags = Vec::new();
     config.host.heap_profile = None;

@@ -51,13 +51,15 @@ pub(super) struct ClusterIdentity {
     pub(super) service_account: String,
     /// The certificates of the listener.
     pub(super) serving: Arc<Certificates>,
+    /// The prefix of the paths at which the listener serves the cluster; empty for that of the host.
+    pub(super) path: String,
 }
 
 impl Security {
     pub(super) fn prepare(inputs: Inputs, identity: ClusterIdentity) -> Result<Self, StartFailure> {
         let Inputs { base, canary, storage, files, external, plugins } = inputs;
         let ConfigFiles { mut authentication, issuers, authorization, kubelets, proxy_client, tracing, .. } = files;
-        let ClusterIdentity { clients, service_account, serving } = identity;
+        let ClusterIdentity { clients, service_account, serving, path } = identity;
         let proxies = authentication.proxies.clone();
         let flags = &base.config.authentication;
         let catalog = Catalog::new(binnacle_builtin::kinds(), base.features.clone());
@@ -68,7 +70,7 @@ impl Security {
         let selected = base.config.debugging.egress_config.is_some().then(|| base.egress.clone());
         let records_fetches = base.features.enabled("StructuredAuthenticationConfigurationJWKSMetrics");
         let issuers = issuers.build(flags, &base.server_name, base.registry(), selected, records_fetches)?;
-        let itself = webhooks::itself(&authentication.own_token, &serving);
+        let itself = webhooks::itself(&authentication.own_token, &serving).below(path);
         let keys = signing.keys.clone();
         let authentication =
             authentication::build(flags, authentication, &issuers, &clients, keys, &catalog, &base.metrics)?;

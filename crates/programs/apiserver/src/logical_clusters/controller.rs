@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use binnacle_controllers::{ChangeWatcher, Changes, Objects, RETRY_FIRST, RETRY_LAST};
 use binnacle_meta::{GoDuration, Status, StatusReason, Text};
-use binnacle_registry::{Catalog, Resource};
+use binnacle_registry::{Catalog, Resource, rfc3339};
 use binnacle_request::Shutdown;
 use binnacle_schema::{Value, value};
 use binnacle_supervise::supervise;
@@ -14,7 +14,9 @@ use futures::{StreamExt, stream};
 
 use super::credentials::{Credentials, NAMESPACE, kubeconfig_secret};
 use super::definition::{GROUP, PLURAL, VERSION};
+use super::limits::Quota;
 use super::slot::{Slot, Spec};
+use super::status::ClusterStatus;
 use super::{LogicalClusters, definition};
 
 /// Keeps an object until the data of its cluster are deleted.
@@ -23,6 +25,8 @@ const FINALIZER: &str = "binnacle.dev/logical-cluster";
 const IDLE_AFTER: Duration = Duration::from_secs(600);
 /// The interval between checks of all clusters, which renew certificates.
 const CHECK_INTERVAL: Duration = Duration::from_secs(3600);
+/// The interval between checks whether the usage of quotas has changed.
+const USAGE_INTERVAL: Duration = Duration::from_secs(30);
 /// The number of clusters that are reconciled at once: one that cannot be started must not delay the others.
 const CONCURRENT: usize = 8;
 
@@ -87,6 +91,7 @@ impl Controller {
         let mut changes = ChangeWatcher::all(resource);
         let mut failed: BTreeSet<Text> = BTreeSet::new();
         let mut retry = RETRY_FIRST;
+        let mut usage = tokio::time::interval(USAGE_INTERVAL);
         loop {
             let pause = if failed.is_empty() { CHECK_INTERVAL } else { retry };
             let names = tokio::select! {
@@ -94,6 +99,7 @@ impl Controller {
                     Changes::Named(names) => Some(names),
                     Changes::Anything => None,
                 },
+                _ = usage.tick() => Some(self.clusters.with_unreported_usage()),
                 () = tokio::time::sleep(pause) => match failed.is_empty() {
                     true => None,
                     false => Some(Vec::new()),
@@ -156,11 +162,11 @@ impl Controller {
             return resources.objects.update("", name, "", add).await;
         }
         let outcome = self.serve(&resources, name, &object, &uid).await;
-        let status = match &outcome {
-            Ok(phase) => self.status(name, phase, ""),
-            Err(status) => self.status(name, "Failed", status.message()),
+        let (phase, message) = match &outcome {
+            Ok(phase) => (*phase, ""),
+            Err(status) => ("Failed", status.message()),
         };
-        set_status(&resources.objects, name, &object, status).await?;
+        self.set_status(&resources, name, &object, (phase, message)).await?;
         outcome.map(drop)
     }
 
@@ -181,21 +187,22 @@ impl Controller {
                 Arc::new(Slot::new((name.clone(), uid.clone()), keys, starts, shutdown, spec))
             }
         };
-        slot.set_spec(spec);
+        slot.set_spec(spec).await;
         let trusted = tokio::fs::read_to_string(self.clusters.host().authorities()).await.map_err(Status::internal)?;
-        let url = self.clusters.host().url_of(name);
-        resources.credentials.ensure_kubeconfig((name, uid), slot.keys(), (&url, &trusted)).await?;
+        let urls = self.clusters.host().urls_of(name, spec.port);
+        let url = urls.first().map_or("", String::as_str);
+        resources.credentials.ensure_kubeconfig((name, uid), slot.keys(), (url, &trusted)).await?;
         if spec.suspended {
             self.clusters.insert(slot.clone());
             slot.stop().await;
-            return Ok("Suspended");
-        }
-        if object.str_at(&["status", "phase"]) != "Ready" {
+        } else if object.str_at(&["status", "phase"]) != "Ready" {
             // The first start creates the objects that every cluster has.
             drop(slot.clone().begin().await.map_err(Status::internal)?);
         }
-        self.clusters.insert(slot);
-        Ok("Ready")
+        self.clusters.insert(slot.clone());
+        let opened = self.clusters.ports.set(&slot, spec.port).await;
+        opened.map_err(|error| Status::service_unavailable(error.to_string()))?;
+        Ok(if spec.suspended { "Suspended" } else { "Ready" })
     }
 
     /// Deletes the data of a cluster, and then its object.
@@ -204,7 +211,7 @@ impl Controller {
             self.clusters.remove(name).await;
             return Ok(());
         }
-        set_status(&resources.objects, name, object, self.status(name, "Deleting", "")).await?;
+        self.set_status(resources, name, object, ("Deleting", "")).await?;
         self.clusters.remove(name).await;
         self.clusters.host().storage_of(uid).delete_all().await.map_err(Status::internal)?;
         resources.credentials.delete(name).await?;
@@ -217,16 +224,21 @@ impl Controller {
         }
     }
 
-    fn status(&self, name: &str, phase: &str, message: &str) -> Value {
-        let mut status = value!({
-            "phase": phase,
-            "url": (self.clusters.host().url_of(name)),
-            "kubeconfigSecret": (format!("{NAMESPACE}/{}", kubeconfig_secret(name))),
-        });
-        if !message.is_empty() {
-            status.make_at(&[]).insert("message", message);
-        }
-        status
+    async fn set_status(
+        &self,
+        resources: &Resources,
+        name: &str,
+        object: &Value,
+        (phase, message): (&'static str, &str),
+    ) -> Result<(), Status> {
+        let status = ClusterStatus {
+            phase,
+            message,
+            urls: &self.clusters.host().urls_of(name, port_of(object)),
+            kubeconfig_secret: &format!("{NAMESPACE}/{}", kubeconfig_secret(name)),
+            usage: self.clusters.find(name).and_then(|slot| slot.report_usage()),
+        };
+        status.write(&resources.objects, name, object, &rfc3339(SystemTime::now())).await
     }
 }
 
@@ -237,18 +249,6 @@ async fn failed_name((outcome, name): (Result<(), Status>, Text)) -> Option<Text
     Some(name)
 }
 
-/// Writes the status, if it differs from the one of `object`.
-async fn set_status(objects: &Objects, name: &str, object: &Value, status: Value) -> Result<(), Status> {
-    if object.get("status") == Some(&status) {
-        return Ok(());
-    }
-    let set = |object: &mut Value| drop(object.make_at(&[]).insert("status", status.clone()));
-    match objects.update("", name, "status", set).await {
-        Err(status) if status.is(StatusReason::NotFound) => Ok(()),
-        updated => updated,
-    }
-}
-
 fn spec_of(object: &Value) -> Result<Spec, Status> {
     let idle_after = match object.str_at(&["spec", "idleAfter"]) {
         "" => Some(IDLE_AFTER),
@@ -257,7 +257,16 @@ fn spec_of(object: &Value) -> Result<Spec, Status> {
             Some(Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0))).filter(|idle| !idle.is_zero())
         }
     };
-    Ok(Spec { idle_after, suspended: object.bool_at(&["spec", "suspended"]) })
+    Ok(Spec {
+        idle_after,
+        suspended: object.bool_at(&["spec", "suspended"]),
+        port: port_of(object),
+        quota: Quota::of(object)?,
+    })
+}
+
+fn port_of(object: &Value) -> Option<u16> {
+    object.int_at(&["spec", "port"]).and_then(|port| u16::try_from(port).ok())
 }
 
 fn has_finalizer(object: &Value) -> bool {

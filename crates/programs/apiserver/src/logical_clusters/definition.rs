@@ -2,6 +2,8 @@
 
 use binnacle_schema::{Value, value};
 
+use super::{limits, status};
+
 pub(super) const GROUP: &str = "binnacle.dev";
 pub(super) const VERSION: &str = "v1alpha1";
 pub(super) const PLURAL: &str = "logicalclusters";
@@ -58,8 +60,16 @@ fn schema() -> Value {
         "x-kubernetes-validations": (Value::List(vec![name_rule])),
         "properties": {
             "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": MAX_NAME}}},
-            "spec": {"type": "object", "properties": {"idleAfter": (idle_after()), "suspended": (suspended())}},
-            "status": (status()),
+            "spec": {
+                "type": "object",
+                "properties": {
+                    "idleAfter": (idle_after()),
+                    "suspended": (suspended()),
+                    "port": (port()),
+                    "quota": (limits::schema()),
+                },
+            },
+            "status": (status::schema()),
         },
     })
 }
@@ -77,15 +87,13 @@ fn suspended() -> Value {
     value!({"type": "boolean", "description": "True if the cluster is stopped and refuses requests."})
 }
 
-fn status() -> Value {
-    let text = |description: &str| value!({"type": "string", "description": description});
+fn port() -> Value {
     value!({
-        "type": "object",
-        "properties": {
-            "phase": (text("Pending, Ready, Suspended, Deleting or Failed.")),
-            "url": (text("The URL for clients.")),
-            "kubeconfigSecret": (text("The namespace and name of the Secret with the administrator's kubeconfig.")),
-            "message": (text("The reason of the phase Failed.")),
-        },
+        "type": "integer",
+        "format": "int32",
+        "minimum": 1,
+        "maximum": 65535,
+        "description": "A port of the host at which only this cluster is served, without a prefix of paths. Its service \
+                        kubernetes has the host's address with this port as its endpoint.",
     })
 }

@@ -1,4 +1,4 @@
-//! The first step of every request: the host, or the logical cluster in its path.
+//! The first step of every request: the host, or the logical cluster in its path or in the name of the host.
 
 use std::any::Any;
 use std::pin::Pin;
@@ -10,11 +10,13 @@ use binnacle_meta::Status;
 use binnacle_request::{Body, BoxError, ConnectionInfo, Pieces, Preferences, Query};
 use binnacle_server::{Chain, TrackedBody};
 use binnacle_transport::{ResponseBody, Service};
+use http::header::HOST;
 use http::uri::PathAndQuery;
 use http::{Request, Response, Uri};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use super::LogicalClusters;
+use super::domain::Domain;
 use super::slot::{Slot, Unavailable};
 
 /// The prefix of the paths of logical clusters.
@@ -25,6 +27,15 @@ pub(crate) struct ClusterRouter {
     pub(crate) host: Arc<Chain>,
     /// `None` if the server hosts none.
     pub(crate) clusters: Option<Arc<LogicalClusters>>,
+}
+
+/// The destination of a request.
+enum Route {
+    Host,
+    /// A cluster, with the URI in it.
+    Cluster(Arc<Slot>, Uri),
+    /// A refusal of a request for no cluster.
+    Refusal(Status),
 }
 
 /// The body of a response.
@@ -38,20 +49,14 @@ pub(crate) enum RoutedBody {
 impl Service for ClusterRouter {
     type Body = RoutedBody;
 
-    async fn serve(&self, request: Request<Body>, connection: Arc<ConnectionInfo>) -> Response<RoutedBody> {
-        let Some((slot, uri)) = self.route(request.uri()) else {
-            return self.host.serve(request, connection).await.map(RoutedBody::OfChain);
-        };
-        match slot.begin().await {
-            Ok((chain, active)) => {
-                chain.count_in(&self.host);
-                let (mut parts, body) = request.into_parts();
-                parts.uri = uri;
-                let response = chain.serve(Request::from_parts(parts, body), connection).await;
-                response.body().hold(active);
-                response.map(RoutedBody::OfChain)
+    async fn serve(&self, mut request: Request<Body>, connection: Arc<ConnectionInfo>) -> Response<RoutedBody> {
+        match self.route(&request, &connection) {
+            Route::Host => self.host.serve(request, connection).await.map(RoutedBody::OfChain),
+            Route::Cluster(slot, uri) => {
+                *request.uri_mut() = uri;
+                serve_in(slot, &self.host, request, connection).await
             }
-            Err(why) => refuse(&why, &request).map(RoutedBody::Refusal),
+            Route::Refusal(status) => refuse(&status, &request).map(RoutedBody::Refusal),
         }
     }
 
@@ -65,14 +70,77 @@ impl Service for ClusterRouter {
 }
 
 impl ClusterRouter {
-    /// Returns the cluster of a request, and the request's URI in it. Requests for clusters that do not exist are the
-    /// host's, which has no such path.
-    fn route(&self, uri: &Uri) -> Option<(Arc<Slot>, Uri)> {
-        let (name, rest) = split(uri)?;
-        let slot = self.clusters.as_ref()?.find(name)?;
-        let mut parts = uri.clone().into_parts();
-        parts.path_and_query = Some(rest);
-        Some((slot, Uri::from_parts(parts).ok()?))
+    fn route<T>(&self, request: &Request<T>, connection: &ConnectionInfo) -> Route {
+        let Some(clusters) = &self.clusters else { return Route::Host };
+        if let Some(domain) = &clusters.domain {
+            match named_cluster(domain, request, connection) {
+                Ok(None) => {}
+                Ok(Some(name)) => {
+                    return match clusters.find(&name) {
+                        Some(slot) => Route::Cluster(slot, request.uri().clone()),
+                        None => Route::Refusal(Status::unknown(404, &format!("no logical cluster {name:?}"))),
+                    };
+                }
+                Err(status) => return Route::Refusal(status),
+            }
+        }
+        // Requests for clusters that do not exist are the host's, which has no such path.
+        in_path(clusters, request.uri()).map_or(Route::Host, |(slot, uri)| Route::Cluster(slot, uri))
+    }
+}
+
+/// Returns the name of the cluster in the name by which the client has addressed this server: in the handshake (SNI), or
+/// else in the header `Host`.
+fn named_cluster<T>(
+    domain: &Domain,
+    request: &Request<T>,
+    connection: &ConnectionInfo,
+) -> Result<Option<String>, Status> {
+    let in_handshake = connection.server_name.as_deref().and_then(|name| domain.cluster_of(name));
+    let header = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+    let host = request.uri().authority().map(http::uri::Authority::as_str).or(header);
+    match (in_handshake, host.and_then(|host| domain.cluster_of(host))) {
+        // A connection that a client or a proxy uses for several names.
+        (Some(a), Some(b)) if a != b => {
+            Err(Status::unknown(421, "the host of the request is not the one that the TLS handshake has named"))
+        }
+        (in_handshake, in_header) => Ok(in_handshake.or(in_header)),
+    }
+}
+
+/// Returns the cluster in the path of a request, and the request's URI in it.
+fn in_path(clusters: &LogicalClusters, uri: &Uri) -> Option<(Arc<Slot>, Uri)> {
+    let (name, rest) = split(uri)?;
+    let slot = clusters.find(name)?;
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(rest);
+    Some((slot, Uri::from_parts(parts).ok()?))
+}
+
+/// Serves a request with the URI in the cluster, which is started if it is asleep.
+pub(super) async fn serve_in(
+    slot: Arc<Slot>,
+    host: &Arc<Chain>,
+    request: Request<Body>,
+    connection: Arc<ConnectionInfo>,
+) -> Response<RoutedBody> {
+    match slot.begin().await {
+        Ok((chain, active)) => {
+            chain.count_in(host);
+            let response = chain.serve(request, connection).await;
+            response.body().hold(active);
+            response.map(RoutedBody::OfChain)
+        }
+        Err(why) => {
+            if let Unavailable::Start(error) = &why {
+                tracing::error!(
+                    error = &**error as &dyn std::error::Error,
+                    path = request.uri().path(),
+                    "a logical cluster cannot be started"
+                );
+            }
+            refuse(&Status::service_unavailable(why.to_string()), &request).map(RoutedBody::Refusal)
+        }
     }
 }
 
@@ -89,17 +157,9 @@ fn split(uri: &Uri) -> Option<(&str, PathAndQuery)> {
     (!name.is_empty()).then_some((name, rest))
 }
 
-fn refuse(why: &Unavailable, request: &Request<Body>) -> Response<Body> {
-    if let Unavailable::Start(error) = why {
-        tracing::error!(
-            error = &**error as &dyn std::error::Error,
-            path = request.uri().path(),
-            "a logical cluster cannot be started"
-        );
-    }
-    let status = Status::service_unavailable(why.to_string());
+fn refuse(status: &Status, request: &Request<Body>) -> Response<Body> {
     let query = Query::parse(request.uri().query().unwrap_or_default());
-    failure_response(&status, &Preferences::of(request.headers(), &query))
+    failure_response(status, &Preferences::of(request.headers(), &query))
 }
 
 impl HttpBody for RoutedBody {
@@ -162,6 +222,34 @@ mod tests {
             let uri: Uri = uri.parse().unwrap();
             let got = split(&uri);
             assert_eq!(got.as_ref().map(|(name, rest)| (*name, rest.as_str())), want, "{uri}");
+        }
+    }
+
+    #[test]
+    fn finds_the_cluster_in_the_name_of_the_host() {
+        let domain = Domain::new("k8s.example");
+        for (in_handshake, uri, host, want) in [
+            (None, "/api", Some("a.k8s.example:6443"), Ok(Some("a"))),
+            (None, "https://A.k8s.example/api", None, Ok(Some("a"))),
+            (Some("a.k8s.example"), "/api", Some("127.0.0.1:6443"), Ok(Some("a"))),
+            (Some("a.k8s.example"), "/clusters/b/api", Some("a.k8s.example"), Ok(Some("a"))),
+            (Some("a.k8s.example"), "/api", Some("b.k8s.example"), Err(421)),
+            (Some("host.example"), "/api", Some("b.k8s.example"), Ok(Some("b"))),
+            (Some("k8s.example"), "/api", Some("k8s.example"), Ok(None)),
+            (None, "/api", None, Ok(None)),
+        ] {
+            let mut request = Request::builder().uri(uri);
+            if let Some(host) = host {
+                request = request.header(HOST, host);
+            }
+            let request = request.body(()).unwrap();
+            let connection = ConnectionInfo { server_name: in_handshake.map(Into::into), ..ConnectionInfo::default() };
+            let got = named_cluster(&domain, &request, &connection).map_err(|status| status.code());
+            assert_eq!(
+                got.as_ref().map(|name| name.as_deref()),
+                want.as_ref().map(|name| *name),
+                "{in_handshake:?} {uri} {host:?}"
+            );
         }
     }
 }

@@ -9,10 +9,12 @@ use binnacle_meta::Text;
 use binnacle_pki::ClusterKeys;
 use binnacle_request::{BoxError, Shutdown};
 use binnacle_server::Chain;
-use parking_lot::RwLock;
+use binnacle_store::{StorageUsage, StoredAmount};
+use parking_lot::{Mutex as SyncMutex, RwLock};
 use tokio::sync::{Mutex, oneshot, watch};
 use tokio::task::JoinHandle;
 
+use super::limits::{Limits, Quota};
 use super::starts::{AwakeGuard, Starts};
 use crate::cluster::Cluster;
 
@@ -22,12 +24,18 @@ const START_PATIENCE: Duration = Duration::from_secs(10);
 /// The maximum time that a cluster waits for the responses of its requests before it ends.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 
+/// What the host knows of a logical cluster that is not awake.
+pub(crate) struct ClusterInfo {
+    pub(crate) name: Text,
+    /// The UID of its object, which its keys in the stores contain.
+    pub(crate) uid: Text,
+    pub(crate) keys: ClusterKeys,
+    pub(crate) limits: Limits,
+}
+
 /// A logical cluster, awake or asleep.
 pub(super) struct Slot {
-    name: Text,
-    /// The UID of its object, which its keys in the stores contain.
-    uid: Text,
-    keys: ClusterKeys,
+    info: Arc<ClusterInfo>,
     starts: Arc<Starts>,
     host_shutdown: Shutdown,
     spec: RwLock<Spec>,
@@ -35,6 +43,10 @@ pub(super) struct Slot {
     chain: ArcSwapOption<Chain>,
     /// Held while the cluster starts or stops.
     state: Mutex<State>,
+    /// What the cluster has stored, as of the time when it was last awake.
+    usage: ArcSwapOption<StorageUsage>,
+    /// The usage in the status of the object.
+    reported: SyncMutex<Option<StoredAmount>>,
     /// The requests in progress.
     active: AtomicUsize,
     began: Instant,
@@ -49,6 +61,9 @@ pub(super) struct Spec {
     pub(super) idle_after: Option<Duration>,
     /// True if the cluster is stopped and refuses requests.
     pub(super) suspended: bool,
+    /// The cluster's own port.
+    pub(super) port: Option<u16>,
+    pub(super) quota: Quota,
 }
 
 enum State {
@@ -60,6 +75,8 @@ enum State {
 
 /// A cluster that runs in a task of its own.
 struct ClusterTask {
+    /// The port that the cluster advertises.
+    port: Option<u16>,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
     _awake: AwakeGuard,
@@ -88,14 +105,14 @@ impl Slot {
         spec: Spec,
     ) -> Self {
         Self {
-            name,
-            uid,
-            keys,
+            info: Arc::new(ClusterInfo { name, uid, keys, limits: Limits::new(spec.quota) }),
             starts,
             host_shutdown,
             spec: RwLock::new(spec),
             chain: ArcSwapOption::empty(),
             state: Mutex::new(State::Asleep),
+            usage: ArcSwapOption::empty(),
+            reported: SyncMutex::default(),
             active: AtomicUsize::new(0),
             began: Instant::now(),
             last_used: AtomicU64::new(0),
@@ -103,19 +120,42 @@ impl Slot {
     }
 
     pub(super) fn name(&self) -> &Text {
-        &self.name
+        &self.info.name
     }
 
     pub(super) fn uid(&self) -> &Text {
-        &self.uid
+        &self.info.uid
     }
 
     pub(super) fn keys(&self) -> &ClusterKeys {
-        &self.keys
+        &self.info.keys
     }
 
-    pub(super) fn set_spec(&self, spec: Spec) {
+    /// Applies the settings of the object. A cluster that advertises another port is stopped.
+    pub(super) async fn set_spec(&self, spec: Spec) {
+        self.info.limits.set(spec.quota);
         *self.spec.write() = spec;
+        let is_other = matches!(&*self.state.lock().await, State::Awake(task) if task.port != spec.port);
+        if is_other {
+            self.stop().await;
+        }
+    }
+
+    /// Returns what the cluster has stored, if its quota limits it and it has been counted.
+    pub(super) fn usage(&self) -> Option<StoredAmount> {
+        self.usage.load().as_ref().and_then(|usage| usage.amount())
+    }
+
+    /// Returns the usage to report.
+    pub(super) fn report_usage(&self) -> Option<StoredAmount> {
+        let usage = self.usage();
+        *self.reported.lock() = usage;
+        usage
+    }
+
+    /// Returns true if the usage has changed since it was reported.
+    pub(super) fn has_unreported_usage(&self) -> bool {
+        *self.reported.lock() != self.usage()
     }
 
     /// Begins a request: the cluster is started if it is asleep, and stays awake until the guard is dropped.
@@ -149,7 +189,9 @@ impl Slot {
             (State::Awake(_), Some(chain)) => return Ok(chain),
             _ => {}
         }
-        let cluster = self.starts.start(&self.name, &self.uid, &self.keys).await.map_err(Unavailable::Start)?;
+        let port = self.spec.read().port;
+        let cluster = self.starts.start(&self.info, port).await.map_err(Unavailable::Start)?;
+        self.usage.store(cluster.usage.clone());
         let chain = cluster.chain.clone();
         let (ready, mut is_ready) = watch::channel(false);
         let (stop, stopped) = oneshot::channel();
@@ -164,7 +206,7 @@ impl Slot {
         let task = tokio::spawn(run(cluster, ready, stopped));
         // A cluster that ends before it is ready refuses requests.
         let _ = tokio::time::timeout(START_PATIENCE, is_ready.wait_for(|ready| *ready)).await;
-        *state = State::Awake(ClusterTask { stop, task, _awake: self.starts.count(began) });
+        *state = State::Awake(ClusterTask { port, stop, task, _awake: self.starts.count(began) });
         self.chain.store(Some(chain.clone()));
         Ok(chain)
     }

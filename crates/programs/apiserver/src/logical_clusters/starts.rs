@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use binnacle_metrics::{LoneHistogram, Registry, families};
-use binnacle_pki::ClusterKeys;
 use binnacle_request::BoxError;
 use prometheus::IntGauge;
 use tokio::sync::Semaphore;
 
-use super::ClusterHost;
+use super::{ClusterHost, ClusterInfo};
 use crate::cluster::Cluster;
 
 families! {
@@ -43,11 +42,11 @@ impl Starts {
     }
 
     /// Starts a cluster.
-    pub(super) async fn start(&self, name: &str, uid: &str, keys: &ClusterKeys) -> Result<Cluster, BoxError> {
+    pub(super) async fn start(&self, info: &Arc<ClusterInfo>, port: Option<u16>) -> Result<Cluster, BoxError> {
         // The semaphore is never closed.
         let _turn = self.turns.acquire().await.ok();
-        let (host, name, uid, keys) = (self.host.clone(), name.to_owned(), uid.to_owned(), keys.clone());
-        match tokio::task::spawn_blocking(move || host.start(&name, &uid, &keys)).await {
+        let (host, info) = (self.host.clone(), info.clone());
+        match tokio::task::spawn_blocking(move || host.start(&info, port)).await {
             Ok(started) => started,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             // The runtime is shutting down.

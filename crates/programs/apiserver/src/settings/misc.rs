@@ -37,6 +37,8 @@ pub struct Misc {
     pub kubernetes_service_node_port: u16,
     /// True when the server hosts logical clusters.
     pub logical_clusters: bool,
+    /// `--logical-cluster-domain`: each cluster has the host name `NAME.DOMAIN`.
+    pub cluster_domain: Option<String>,
     /// The number of logical clusters that may be awake without requests.
     pub max_awake_clusters: usize,
 }
@@ -61,6 +63,7 @@ impl Default for Misc {
             rejects_redirects: true,
             kubernetes_service_node_port: 0,
             logical_clusters: false,
+            cluster_domain: None,
             max_awake_clusters: 500,
         }
     }

@@ -89,6 +89,14 @@ pub(super) const GROUP: Group = Group {
              NodePort. 0 means type ClusterIP.",
         ),
         Flag::new(
+            "logical-cluster-domain",
+            ValueKind::Value("string"),
+            "",
+            "Domain of logical clusters: each is served at https://NAME.DOMAIN as well, by the host name that the client \
+             sends in the TLS handshake (SNI) or in the Host header. The name *.DOMAIN must lead to this server. A serving \
+             certificate that the server creates has this name.",
+        ),
+        Flag::new(
             "logical-clusters",
             ValueKind::Bool,
             "",
@@ -177,6 +185,7 @@ impl FromFlags for Misc {
         Ok(Self {
             kubernetes_service_node_port: kubernetes_node_port(flags, ports)?,
             logical_clusters: logical_clusters(flags)?,
+            cluster_domain: cluster_domain(flags)?,
             max_awake_clusters: max_awake_clusters(flags)?,
             allow_privileged: flags.flag("allow-privileged")?,
             service_cluster_ip_ranges: service_ranges(flags)?,
@@ -213,6 +222,20 @@ fn logical_clusters(flags: &FlagSet) -> Result<bool, FlagError> {
         return Err(FlagError::new("--logical-clusters cannot be used with --read-only"));
     }
     Ok(enabled)
+}
+
+/// Reads the domain of logical clusters. The name of a cluster is one more label of it.
+fn cluster_domain(flags: &FlagSet) -> Result<Option<String>, FlagError> {
+    let Some(domain) = flags.text("logical-cluster-domain") else { return Ok(None) };
+    if !flags.flag("logical-clusters")? {
+        return Err(FlagError::new("--logical-cluster-domain needs --logical-clusters"));
+    }
+    let domain = domain.to_ascii_lowercase();
+    let errors = binnacle_validation::names::dns1123_subdomain(&domain);
+    match errors.first() {
+        None => Ok(Some(domain)),
+        Some(error) => Err(FlagError::new(format!("--logical-cluster-domain: {error}"))),
+    }
 }
 
 fn max_awake_clusters(flags: &FlagSet) -> Result<usize, FlagError> {

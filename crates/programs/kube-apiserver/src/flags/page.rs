@@ -24,6 +24,7 @@ const OWN: [&str; 19] = [
     "forward-writes-ca-file",
     "forward-writes-to",
     "hostname-override",
+    "logical-cluster-domain",
     "logical-clusters",
     "max-awake-logical-clusters",
     "read-only",

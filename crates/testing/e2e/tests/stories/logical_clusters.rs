@@ -1,10 +1,10 @@
 //! Logical clusters: whole Kubernetes APIs in one process, which see nothing of each other.
 
-use std::path::PathBuf;
-
 use binnacle_testkit::https::Handshake;
-use binnacle_testkit::{Etcd, Kubectl, Kubelet, Server, wait_until_blocking};
+use binnacle_testkit::{Etcd, Kubelet, wait_until_blocking};
 use serde_json::{Value, json};
+
+use crate::logical_cluster_host::{Host, make_map, maps};
 
 const THINGS: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
     "metadata": {"name": "things.clusters.test"}, "spec": {"group": "clusters.test", "scope": "Namespaced",
@@ -13,75 +13,6 @@ const THINGS: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "Custo
 const SECRETS: &str = "{apiVersion: apiserver.config.k8s.io/v1, kind: EncryptionConfiguration, resources: [{resources: \
                        [secrets], providers: [{secretbox: {keys: [{name: k, secret: \
                        AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=}]}}]}]}";
-
-/// A server with logical clusters, and kubectl of its administrator.
-struct Host {
-    server: Server,
-    kubectl: Kubectl,
-}
-
-impl Host {
-    fn start(flags: &[&str]) -> Self {
-        let server = Server::durable_with(&[&["--logical-clusters"], flags].concat());
-        let kubectl = Kubectl::new(&server);
-        Self { server, kubectl }
-    }
-
-    /// Creates a cluster, and returns kubectl of its administrator.
-    fn create(&self, name: &str, spec: &Value) -> Kubectl {
-        let object =
-            json!({"apiVersion": "binnacle.dev/v1alpha1", "kind": "LogicalCluster", "metadata": {"name": name},
-            "spec": spec})
-            .to_string();
-        wait_until_blocking("the cluster is created", || {
-            // The definition is installed after the start.
-            self.kubectl.run_with(&["create", "-f", "-"], &object).success.then_some(())
-        });
-        self.administrator(name)
-    }
-
-    /// Waits until a cluster is ready, and returns kubectl of its administrator.
-    fn administrator(&self, name: &str) -> Kubectl {
-        self.wait_for(name, "Ready");
-        self.kubectl.with_kubeconfig(self.kubeconfig(name))
-    }
-
-    fn wait_for(&self, name: &str, phase: &str) {
-        let phase = format!("--for=jsonpath={{.status.phase}}={phase}");
-        self.kubectl.ok(&["wait", &phase, &format!("logicalclusters/{name}"), "--timeout=30s"]);
-    }
-
-    /// Writes the kubeconfig of a cluster's administrator to a file.
-    fn kubeconfig(&self, name: &str) -> PathBuf {
-        let secret = self.kubectl.ok(&[
-            "get",
-            "secret",
-            "--namespace=logical-clusters",
-            &format!("{name}-kubeconfig"),
-            "--output=go-template={{.data.kubeconfig | base64decode}}",
-        ]);
-        let path = self.server.temp().path().join(format!("{name}.kubeconfig"));
-        std::fs::write(&path, secret).unwrap();
-        path
-    }
-
-    /// Waits until this number of clusters is awake.
-    fn wait_for_awake(&self, count: usize) {
-        wait_until_blocking("the number of clusters that are awake", || {
-            let metrics = self.kubectl.ok(&["get", "--raw", "/metrics"]);
-            metrics.contains(&format!("\nbinnacle_logical_clusters_awake {count}\n")).then_some(())
-        });
-    }
-}
-
-/// The names of the config maps that a test made.
-fn maps(kubectl: &Kubectl) -> String {
-    kubectl.ok(&["get", "configmaps", "--namespace=default", "--output=name"])
-}
-
-fn make_map(kubectl: &Kubectl, name: &str) {
-    kubectl.ok(&["create", "configmap", "--namespace=default", name, &format!("--from-literal=of={name}")]);
-}
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
