@@ -184,6 +184,10 @@ impl Client {
         let verb = if method == Method::POST { "Post" } else { "Get" };
         let shown = url.to_string();
         let malformed = |error: http::Error| WebhookError::Malformed(format!("{verb} \"{shown}\": {error}"));
+        let url = match &self.target.own {
+            Some(loopback) => loopback.own_url(url),
+            None => url,
+        };
         let mut request = Request::builder()
             .method(method)
             .uri(url)

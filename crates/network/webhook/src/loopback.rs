@@ -41,7 +41,7 @@ impl Loopback {
     }
 
     /// Returns the URL at which this server has the path of another URL.
-    fn own_url(&self, url: Uri) -> Uri {
+    pub(crate) fn own_url(&self, url: Uri) -> Uri {
         if self.prefix.is_empty() {
             return url;
         }
@@ -106,7 +106,6 @@ impl Target {
             insecure: false,
             identity: None,
             credential: loopback.credential.clone(),
-            url: loopback.own_url(self.url),
             own: Some(loopback),
             dialer: None,
             ..self

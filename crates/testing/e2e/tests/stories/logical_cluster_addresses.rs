@@ -73,7 +73,7 @@ async fn own_port_serves_only_its_cluster() {
             let slice = a.ok(&["get", "endpointslice", "kubernetes", "--output=jsonpath={.ports[0].port}"]);
             (slice == first.to_string()).then_some(())
         });
-        host.wait_for_awake(0);
+        host.wait_for_awake(1);
     });
     assert_eq!(client.get("/readyz").await.unwrap().status, 200);
     tokio::task::block_in_place(|| {

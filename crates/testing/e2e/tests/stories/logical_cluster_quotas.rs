@@ -1,6 +1,7 @@
 //! Quotas of logical clusters: what one of them stores and does has limits, and the others notice nothing.
 
-use binnacle_testkit::{Etcd, wait_until_blocking};
+use binnacle_testkit::https::Handshake;
+use binnacle_testkit::{Etcd, wait_until, wait_until_blocking};
 use serde_json::{Value, json};
 
 use crate::logical_cluster_host::{Host, make_map, maps};
@@ -73,8 +74,8 @@ fn bytes_of_a_cluster_have_a_limit() {
     let refused = a.run_with(&["create", "-f", "-"], &map("larger", 400_000));
     assert!(refused.err.contains("exceeded quota of this cluster: bytes, requested: 400"), "{refused}");
     assert!(refused.err.contains("limited: 1048576"), "{refused}");
-    let refused = a.run_with(&["replace", "-f", "-"], &map("large", 999_000));
-    assert!(refused.err.contains("exceeded quota of this cluster: bytes, requested: 399000"), "{refused}");
+    let refused = a.run_with(&["replace", "-f", "-"], &map("large", 1_040_000));
+    assert!(refused.err.contains("exceeded quota of this cluster: bytes, requested: 4400"), "{refused}");
     a.ok_with(&["replace", "-f", "-"], &map("large", 500_000));
     // What is stored is counted again when the cluster wakes.
     host.wait_for_awake(0);
@@ -87,32 +88,32 @@ fn bytes_of_a_cluster_have_a_limit() {
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 async fn requests_of_a_cluster_have_limits() {
-    let (host, file) = tokio::task::block_in_place(|| {
+    let (host, [of_a, of_b]) = tokio::task::block_in_place(|| {
         let host = Host::start(&[]);
         host.create("a", &json!({"quota": {"watches": 2}}));
         host.create("b", &json!({"quota": {"requestsInFlight": 0}}));
-        let file = std::fs::read_to_string(host.kubeconfig("a")).unwrap();
-        (host, file)
+        let files = ["a", "b"].map(|name| std::fs::read_to_string(host.kubeconfig(name)).unwrap());
+        (host, files.map(|file| Handshake::of_kubeconfig(&file)))
     });
-    let handshake = binnacle_testkit::https::Handshake::of_kubeconfig(&file);
     let mut watching = Vec::new();
     for _ in 0..2 {
-        let mut client = host.server.connect(&handshake).await;
+        let mut client = host.server.connect(&of_a).await;
         let opened = client.open("GET", "/clusters/a/api/v1/pods?watch=1", &[], "").await.unwrap();
         assert_eq!(opened.status(), 200);
         watching.push((client, opened));
     }
-    let mut client = host.server.connect(&handshake).await;
+    let mut client = host.server.connect(&of_a).await;
     let refused = client.get("/clusters/a/api/v1/pods?watch=1").await.unwrap();
     assert_eq!((refused.status, refused.header("retry-after")), (429, "1"), "{}", refused.body);
     assert!(refused.body.contains("exceeded quota of this cluster: watches, requested: 1, used: 2, limited: 2"));
     assert_eq!(client.get("/clusters/a/api/v1/pods").await.unwrap().status, 200);
+    let mut client = host.server.connect(&of_b).await;
     let refused = client.get("/clusters/b/livez").await.unwrap();
     assert_eq!(refused.status, 429, "{}", refused.body);
     assert!(refused.body.contains("requestsInFlight, requested: 1, used: 0, limited: 0"), "{}", refused.body);
     drop(watching);
-    binnacle_testkit::wait_until("the watches have ended", async || {
-        let mut client = host.server.connect(&handshake).await;
+    wait_until("the watches have ended", async || {
+        let mut client = host.server.connect(&of_a).await;
         let opened = client.open("GET", "/clusters/a/api/v1/pods?watch=1", &[], "").await.unwrap();
         (opened.status() == 200).then_some(())
     })
@@ -127,7 +128,7 @@ fn rejects_quotas_that_are_no_numbers() {
     for (quota, want) in [
         (json!({"objects": -1}), "spec.quota.objects: Invalid value: -1"),
         (json!({"bytes": "many"}), "spec.quota.bytes: Invalid value: \"many\""),
-        (json!({"watches": 1.5}), "spec.quota.watches: Invalid value: \"number\""),
+        (json!({"watches": 1.5}), "spec.quota.watches: Invalid value: \"float64\""),
     ] {
         let object = json!({"apiVersion": "binnacle.dev/v1alpha1", "kind": "LogicalCluster",
             "metadata": {"name": "bad"}, "spec": {"quota": quota}});
