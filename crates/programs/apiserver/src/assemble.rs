@@ -39,7 +39,7 @@ use self::listen::listen;
 use self::logical_cluster::SharedHost;
 use self::security::Security;
 use crate::assembled_server::AssembledServer;
-use crate::logical_clusters::LogicalClusters;
+use crate::logical_clusters::{Backups, LogicalClusters};
 use crate::server::ServerInfo;
 use crate::settings::Settings;
 use crate::start_failure::{StartFailure, not_registered};
@@ -83,5 +83,7 @@ fn logical_clusters(host: &mut Background, endpoint: &Endpoint) -> Result<Option
         &mut host.watch_tasks,
         &host.signals.shutdown,
     );
-    clusters.map(Some).map_err(not_registered)
+    let clusters = clusters.map_err(not_registered)?;
+    host.backups = Some(Backups::new(clusters.clone(), host.catalog.clone()));
+    Ok(Some(clusters))
 }

@@ -3,15 +3,23 @@
 use std::sync::Arc;
 
 use binnacle_features::Features;
+use binnacle_meta::GroupResource;
 use binnacle_registry::StorageOptions;
 use binnacle_request::Shutdown;
-use binnacle_store::{KeyspaceStore, QuotaStore, Revision, StorageLimits, StorageUsage, StoreError, prefix_range};
+use binnacle_resources::key_prefixes;
+use binnacle_store::{
+    Expect, KeyspaceStore, Op, QuotaStore, Revision, StorageLimits, StorageUsage, Store, StoreError, Txn, prefix_range,
+};
+use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::encryption::AtRest;
 use crate::settings::Storage;
 use crate::stores::Stores;
+
+/// The key of a logical cluster that was restored from a backup, beside those of its objects.
+const RESTORED: &[u8] = b"/restored";
 
 /// The stored objects of a cluster. Clones share the stores.
 #[derive(Clone)]
@@ -24,6 +32,8 @@ pub(crate) struct ClusterStorage {
     keyspace: Option<String>,
     /// Limits what a logical cluster stores.
     usage: Option<Arc<StorageUsage>>,
+    /// The revisions, by store, before which the cluster has no history, since it was restored at them.
+    history: Vec<Revision>,
 }
 
 /// The last compacted revisions of the stores, for the caches of all clusters in them.
@@ -35,7 +45,14 @@ impl ClusterStorage {
     /// Returns the storage of the cluster that owns the stores.
     pub(crate) fn of_host(stores: Stores, at_rest: Option<AtRest>) -> Self {
         let compactions = Arc::new(Compactions::new(stores.all().len()));
-        Self { stores: Arc::new(stores), at_rest: at_rest.map(Arc::new), compactions, keyspace: None, usage: None }
+        Self {
+            stores: Arc::new(stores),
+            at_rest: at_rest.map(Arc::new),
+            compactions,
+            keyspace: None,
+            usage: None,
+            history: Vec::new(),
+        }
     }
 
     /// Returns the storage of the logical cluster with this UID, whose keys are below the root of the stores.
@@ -44,7 +61,7 @@ impl ClusterStorage {
         let keyspace = format!("{root}logicalclusters/{uid}");
         let at_rest = self.at_rest.as_ref().map(|at_rest| Arc::new(at_rest.below(&format!("{keyspace}{root}"))));
         let (stores, compactions) = (self.stores.clone(), self.compactions.clone());
-        Self { stores, at_rest, compactions, keyspace: Some(keyspace), usage: None }
+        Self { stores, at_rest, compactions, keyspace: Some(keyspace), usage: None, history: Vec::new() }
     }
 
     /// Returns the same storage with limits. They apply once [`ClusterStorage::follow_usage`] was called.
@@ -87,13 +104,60 @@ impl ClusterStorage {
         Ok(())
     }
 
+    /// Returns the stores as a logical cluster sees them: its keys only, and values without encryption.
+    pub(crate) fn views(&self) -> Vec<Arc<dyn Store>> {
+        let keyspace = self.keyspace.clone().unwrap_or_default();
+        let stores = self.stores.all().into_iter().map(|store| match &self.at_rest {
+            Some(at_rest) => at_rest.wrap_store(store),
+            None => store,
+        });
+        stores.map(|store| -> Arc<dyn Store> { Arc::new(KeyspaceStore::new(store, keyspace.clone())) }).collect()
+    }
+
+    /// Returns the prefix of all keys of a cluster, as it sees them.
+    pub(crate) fn root(&self) -> &str {
+        self.stores.root()
+    }
+
+    /// Returns the index of the store for a key without the root.
+    pub(crate) fn store_index(&self, key: &str) -> usize {
+        if self.stores.clusters().len() <= 1 {
+            return 0;
+        }
+        let is_prefix = |prefix: &str| key.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'));
+        let resource = key_prefixes().find(|(prefix, _)| is_prefix(prefix)).map(|(_, resource)| resource);
+        self.index_of(resource.as_ref())
+    }
+
+    fn index_of(&self, resource: Option<&GroupResource>) -> usize {
+        resource.map_or(0, |resource| self.stores.index_of(resource))
+    }
+
+    /// Lets the history of a restored cluster begin now. Its clients may know other revisions of a former host.
+    pub(crate) async fn begin_history(&self) -> Result<(), StoreError> {
+        for store in self.views() {
+            let op = Op::Put { value: Bytes::from_static(b"restored"), lease: None };
+            store.txn(Txn { key: Bytes::from_static(RESTORED), expect: Expect::Anything, op }).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the same storage with the history that the cluster has.
+    pub(crate) async fn with_history(self) -> Result<Self, StoreError> {
+        let mut history = Vec::new();
+        for store in self.views() {
+            let (restored, _) = store.get(Bytes::from_static(RESTORED), None).await?;
+            history.push(restored.map(|kv| kv.mod_revision).unwrap_or_default());
+        }
+        Ok(Self { history, ..self })
+    }
+
     /// Returns the storage options of the cluster's resources.
     pub(crate) fn options(&self, storage: &Storage, features: &Arc<Features>) -> StorageOptions {
         let mut options = self.stores.options(storage, features);
         if let Some(usage) = &self.usage {
             options = options.map_stores_of(|resource, store| {
-                let index = resource.map_or(0, |resource| self.stores.index_of(resource));
-                Arc::new(QuotaStore::new(store, usage.clone(), index))
+                Arc::new(QuotaStore::new(store, usage.clone(), self.index_of(resource)))
             });
         }
         if let Some(at_rest) = &self.at_rest {
@@ -101,7 +165,10 @@ impl ClusterStorage {
         }
         if let Some(keyspace) = &self.keyspace {
             // Above the encryption, whose values are bound to the keys in the stores.
-            options = options.map_stores(|store| Arc::new(KeyspaceStore::new(store, keyspace.clone())));
+            options = options.map_stores_of(|resource, store| {
+                let begins = self.history.get(self.index_of(resource)).copied().unwrap_or_default();
+                Arc::new(KeyspaceStore::new(store, keyspace.clone()).since(begins))
+            });
         }
         options
     }

@@ -9,6 +9,7 @@ use binnacle_registry::StorageOptions;
 use binnacle_request::BoxFuture;
 use binnacle_resources::key_prefixes;
 use binnacle_server::{Health, HealthCheck};
+use binnacle_store::Store;
 use binnacle_supervise::supervise;
 use tokio::task::JoinHandle;
 
@@ -55,7 +56,12 @@ impl AtRest {
 
     /// Wraps the stores with encryption.
     pub(crate) fn wrap(&self, options: StorageOptions) -> StorageOptions {
-        options.map_stores(|store| Arc::new(EncryptedStore::new(store, Arc::clone(&self.encryption))))
+        options.map_stores(|store| self.wrap_store(store))
+    }
+
+    /// Wraps a store with encryption.
+    pub(crate) fn wrap_store(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
+        Arc::new(EncryptedStore::new(store, Arc::clone(&self.encryption)))
     }
 
     /// Adds the health checks of KMS plugins, if there are any or reloading may add some.

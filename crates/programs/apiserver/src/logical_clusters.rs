@@ -5,6 +5,7 @@
 //! The objects of a cluster are below a prefix with its UID in the host's stores. A cluster without requests is stopped
 //! after some time; the next request starts it again.
 
+mod backups;
 mod controller;
 mod credentials;
 mod definition;
@@ -30,6 +31,7 @@ use futures::future::join_all;
 use parking_lot::RwLock;
 use tokio::task::JoinSet;
 
+pub(crate) use self::backups::Backups;
 pub(crate) use self::domain::Domain;
 pub(crate) use self::host_access::{HostAccess, HostUsers};
 pub(crate) use self::ports::ListenerOptions;
@@ -48,7 +50,7 @@ const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) trait ClusterHost: Send + Sync {
     /// Starts a cluster on the current runtime, which takes some milliseconds. Its requests enter through the chain of
     /// the result. `port` is its own port, if it has one.
-    fn start(&self, info: &ClusterInfo, port: Option<u16>) -> Result<Cluster, BoxError>;
+    fn start(&self, info: &ClusterInfo, storage: ClusterStorage, port: Option<u16>) -> Result<Cluster, BoxError>;
 
     /// Returns the URLs of a cluster for clients, the preferred one first.
     fn urls_of(&self, name: &str, port: Option<u16>) -> Vec<String>;

@@ -6,6 +6,6 @@ mod foreign;
 mod restore;
 mod save;
 
-pub(crate) use file::examine;
-pub(crate) use restore::restore;
-pub(crate) use save::save;
+pub(crate) use file::{Frame, Head, Reader, Writer, examine};
+pub(crate) use restore::{Contents, open, restore};
+pub(crate) use save::{UnfinishedFile, refuse_existing, save};

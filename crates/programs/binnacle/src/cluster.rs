@@ -11,6 +11,8 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
+mod backup;
+
 use crate::Error;
 
 const RESOURCE: &str = "/apis/binnacle.dev/v1alpha1/logicalclusters";
@@ -26,10 +28,15 @@ pub(crate) fn command() -> Command {
         "The kubeconfig of the server that hosts the clusters; if neither this nor KUBECONFIG is set, ~/.kube/config",
     );
     let name = || Arg::new("name").value_name("NAME").required(true).help("The name of the cluster");
-    let idle = Arg::new("idle-after")
-        .long("idle-after")
-        .value_name("DURATION")
-        .help("Stop the cluster after this time without requests, until the next one; 0s for never [default: 10m]");
+    let idle = || {
+        Arg::new("idle-after")
+            .long("idle-after")
+            .value_name("DURATION")
+            .help("Stop the cluster after this time without requests, until the next one; 0s for never [default: 10m]")
+    };
+    let file = |help: &'static str| {
+        Arg::new("file").value_name("FILE").required(true).value_parser(value_parser!(PathBuf)).help(help)
+    };
     let output = Arg::new("output").long("output").short('o').value_name("FILE").value_parser(value_parser!(PathBuf));
     let output = output.help(
         "Write the kubeconfig to this file, or with - to standard output [default: ~/.kube/logical-clusters/NAME]",
@@ -43,7 +50,7 @@ pub(crate) fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .arg(kubeconfig)
-        .subcommand(Command::new("create").about("Creates a cluster, and waits until it is ready").arg(name()).arg(idle))
+        .subcommand(Command::new("create").about("Creates a cluster, and waits until it is ready").arg(name()).arg(idle()))
         .subcommand(Command::new("list").about("Lists all clusters"))
         .subcommand(
             Command::new("kubeconfig")
@@ -53,6 +60,32 @@ pub(crate) fn command() -> Command {
         )
         .subcommand(Command::new("suspend").about("Stops a cluster, which then refuses requests").arg(name()))
         .subcommand(Command::new("resume").about("Ends the suspension of a cluster").arg(name()))
+        .subcommand(
+            Command::new("backup")
+                .about("Backs up a cluster to a file")
+                .long_about(
+                    "Writes all objects of a cluster at one revision, and its keys, to a file. The file has the format of 'binnacle \
+                     backup': 'binnacle check' checks it, and 'binnacle restore' makes the data directory of a server of its own \
+                     from it. Values are not encrypted, whether they are in the store or not. Only the owner of the file can \
+                     read it. Needs the permission to get logicalclusters/backup.",
+                )
+                .arg(name())
+                .arg(file("The file to write, which must not exist")),
+        )
+        .subcommand(
+            Command::new("restore")
+                .about("Creates a cluster from a backup")
+                .long_about(
+                    "Creates a cluster with the objects in a file of 'binnacle cluster backup' or 'binnacle backup', or in a file of \
+                     others that 'binnacle restore' takes. The keys in a backup of a cluster are restored as well, so that client \
+                     certificates stay valid; tokens of service accounts do if the URL of the cluster is the same. resourceVersions \
+                     are those of the host: clients get status 410 (Gone) and list again. Needs the permission to create \
+                     logicalclusters/restore.",
+                )
+                .arg(name())
+                .arg(file("The file to restore"))
+                .arg(idle()),
+        )
         .subcommand(Command::new("delete").about("Deletes a cluster with all its objects").arg(name()))
 }
 
@@ -70,6 +103,13 @@ pub(crate) async fn run(matches: &ArgMatches) -> Result<String, Error> {
         "kubeconfig" => host.kubeconfig(name, arguments.get_one::<PathBuf>("output").map(PathBuf::as_path)).await,
         "suspend" => host.suspend(name, true).await,
         "resume" => host.suspend(name, false).await,
+        "backup" | "restore" => {
+            let file = arguments.get_one::<PathBuf>("file").ok_or_else(|| Error::new("no file"))?;
+            match command {
+                "backup" => backup::save(&host, name, file).await,
+                _ => backup::restore(&host, name, file, text("idle-after")).await,
+            }
+        }
         "delete" => host.delete(name).await,
         other => Err(Error::new(format!("no command {other}"))),
     }
@@ -118,15 +158,22 @@ impl Host {
     }
 
     async fn create(&self, name: &str, idle_after: Option<&str>) -> Result<String, Error> {
+        self.create_object(name, idle_after, false).await?;
+        let ready = self.wait_for(name, "Ready").await?;
+        Ok(format!("{}\n", ready["status"]["url"].as_str().unwrap_or_default()))
+    }
+
+    async fn create_object(&self, name: &str, idle_after: Option<&str>, suspended: bool) -> Result<(), Error> {
+        path(name)?;
         let mut object =
             json!({"apiVersion": "binnacle.dev/v1alpha1", "kind": "LogicalCluster", "metadata": {"name": name}});
         if let Some(idle_after) = idle_after {
-            object["spec"] = json!({"idleAfter": idle_after});
+            object["spec"]["idleAfter"] = idle_after.into();
         }
-        path(name)?;
-        self.send(Outgoing::json("POST", RESOURCE, &object)).await?;
-        let ready = self.wait_for(name, "Ready").await?;
-        Ok(format!("{}\n", ready["status"]["url"].as_str().unwrap_or_default()))
+        if suspended {
+            object["spec"]["suspended"] = true.into();
+        }
+        self.send(Outgoing::json("POST", RESOURCE, &object)).await.map(drop)
     }
 
     async fn list(&self) -> Result<String, Error> {

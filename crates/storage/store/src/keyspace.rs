@@ -18,12 +18,28 @@ use crate::{
 pub struct KeyspaceStore<S: ?Sized = dyn Store> {
     inner: Arc<S>,
     prefix: Bytes,
+    /// The first revision of the history.
+    begins: Revision,
 }
 
 impl<S: Store + ?Sized> KeyspaceStore<S> {
     /// `prefix` must not be the beginning of another user's keys.
     pub fn new(inner: Arc<S>, prefix: impl Into<Bytes>) -> Self {
-        Self { inner, prefix: prefix.into() }
+        Self { inner, prefix: prefix.into(), begins: Revision(0) }
+    }
+
+    /// Lets the history begin at a revision: earlier ones are compacted for this user.
+    #[must_use]
+    pub fn since(self, begins: Revision) -> Self {
+        Self { begins, ..self }
+    }
+
+    /// Fails if the history does not have a revision.
+    fn check(&self, revision: Revision) -> Result<(), StoreError> {
+        match revision < self.begins {
+            true => Err(StoreError::Compacted { compacted: self.begins }),
+            false => Ok(()),
+        }
     }
 
     /// Returns the key in the inner store.
@@ -85,6 +101,7 @@ impl<S: Store + ?Sized> Store for KeyspaceStore<S> {
     fn get(&self, key: Bytes, revision: Option<Revision>) -> Answer<'_, (Option<KeyValue>, Revision)> {
         let key = self.inner_key(&key);
         Box::pin(async move {
+            revision.map_or(Ok(()), |revision| self.check(revision))?;
             let (kv, revision) = self.inner.get(key, revision).await.map_err(|error| self.error(error))?;
             Ok((kv.map(|kv| self.own(kv)), revision))
         })
@@ -93,6 +110,7 @@ impl<S: Store + ?Sized> Store for KeyspaceStore<S> {
     fn range(&self, mut request: RangeRequest) -> Answer<'_, RangeResponse> {
         request.range = self.inner_range(&request.range);
         Box::pin(async move {
+            request.revision.map_or(Ok(()), |revision| self.check(revision))?;
             let mut response = self.inner.range(request).await.map_err(|error| self.error(error))?;
             response.kvs.iter_mut().for_each(|kv| remove_prefix(kv, self.prefix.len()));
             Ok(response)
@@ -116,6 +134,7 @@ impl<S: Store + ?Sized> Store for KeyspaceStore<S> {
     fn watch(&self, range: Range<Bytes>, after: Revision) -> Answer<'_, Watch> {
         let range = self.inner_range(&range);
         Box::pin(async move {
+            self.check(after)?;
             let Watch { messages, control } = self.inner.watch(range, after).await?;
             let prefix = self.prefix.clone();
             let messages = messages.map(move |message| match message {
@@ -139,7 +158,7 @@ impl<S: Store + ?Sized> Store for KeyspaceStore<S> {
     }
 
     fn compacted_revision(&self) -> Answer<'_, Revision> {
-        self.inner.compacted_revision()
+        Box::pin(async move { Ok(self.inner.compacted_revision().await?.max(self.begins)) })
     }
 
     fn grant_lease(&self, ttl_seconds: u64) -> Answer<'_, LeaseId> {

@@ -30,6 +30,7 @@ use crate::authorities;
 use crate::cluster_storage::ClusterStorage;
 use crate::health::FailedTasks;
 use crate::issuers::AcceptedIssuers;
+use crate::logical_clusters::Backups;
 use crate::signing::Signing;
 use crate::store_maintenance::StoreMaintenance;
 
@@ -44,6 +45,8 @@ pub(super) struct Background {
     pub(super) access: Access,
     pub(super) peers: Option<Peers>,
     pub(super) read_only: Option<ReadOnlyGate>,
+    /// Backup and restore of logical clusters, on their host.
+    pub(super) backups: Option<Backups>,
     pub(super) built_in: BuiltIn,
     /// The auditor that ends with the cluster.
     pub(super) auditor: Option<Arc<Auditor>>,
@@ -133,6 +136,7 @@ impl Background {
             access,
             peers,
             read_only,
+            backups: None,
             built_in,
             auditor,
             tenant: None,

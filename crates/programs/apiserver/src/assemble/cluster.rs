@@ -79,6 +79,7 @@ fn router(server: &mut Background) -> Router {
     let is_complete = move || aggregator.is_complete() && definitions.as_ref().is_none_or(PostStartHook::is_done);
     let mut interceptors: Vec<Arc<dyn Interceptor>> =
         server.peers.take().map(|peers| Arc::new(peers) as _).into_iter().collect();
+    interceptors.extend(server.backups.take().map(|backups| Arc::new(backups) as Arc<dyn Interceptor>));
     if let Some(gate) = server.read_only.take() {
         interceptors.insert(0, Arc::new(gate));
     } else if server.base.features.enabled("StorageVersionAPI") {

@@ -71,8 +71,13 @@ impl SharedHost {
         }
     }
 
-    fn assemble(&self, info: &ClusterInfo, port: Option<u16>) -> Result<Cluster, StartFailure> {
-        let ClusterInfo { name, uid, keys, limits } = info;
+    fn assemble(
+        &self,
+        info: &ClusterInfo,
+        storage: ClusterStorage,
+        port: Option<u16>,
+    ) -> Result<Cluster, StartFailure> {
+        let ClusterInfo { name, keys, limits, .. } = info;
         // The issuer of tokens stays the same when the cluster gets other names.
         let url = self.path_url(name);
         let mut config = self.settings.clone();
@@ -95,7 +100,7 @@ impl SharedHost {
         let advertised_port = port.unwrap_or(address.port());
         let base = Base { config, features, metrics, egress, server_name, address, advertised_port, url };
         let canary = self.canary.clone();
-        let storage = self.storage_of(uid).limited(limits.storage.subscribe());
+        let storage = storage.limited(limits.storage.subscribe());
         let inputs = Inputs { base, canary, storage, files, external: None, plugins };
         let identity = ClusterIdentity {
             clients: Bundle::new("the cluster's own authority", keys.authority.certificate.as_bytes())?,
@@ -125,8 +130,8 @@ impl SharedHost {
 }
 
 impl ClusterHost for SharedHost {
-    fn start(&self, info: &ClusterInfo, port: Option<u16>) -> Result<Cluster, BoxError> {
-        Ok(self.assemble(info, port)?)
+    fn start(&self, info: &ClusterInfo, storage: ClusterStorage, port: Option<u16>) -> Result<Cluster, BoxError> {
+        Ok(self.assemble(info, storage, port)?)
     }
 
     fn urls_of(&self, name: &str, port: Option<u16>) -> Vec<String> {

@@ -179,10 +179,24 @@ impl Controller {
         uid: &Text,
     ) -> Result<&'static str, Status> {
         let spec = spec_of(object)?;
-        let slot = match self.clusters.find(name) {
+        let mut known = self.clusters.find(name);
+        let mut keys = None;
+        if known.as_ref().is_some_and(|slot| slot.is_suspended() && !spec.suspended) {
+            // It may have been restored meanwhile, with other keys.
+            let current = resources.credentials.keys(name, uid).await?;
+            if known.as_ref().is_some_and(|slot| *slot.keys() != current) {
+                self.clusters.remove(name).await;
+                known = None;
+            }
+            keys = Some(current);
+        }
+        let slot = match known {
             Some(slot) => slot,
             None => {
-                let keys = resources.credentials.keys(name, uid).await?;
+                let keys = match keys {
+                    Some(keys) => keys,
+                    None => resources.credentials.keys(name, uid).await?,
+                };
                 let (starts, shutdown) = (self.clusters.starts.clone(), self.shutdown.clone());
                 Arc::new(Slot::new((name.clone(), uid.clone()), keys, starts, shutdown, spec))
             }

@@ -50,13 +50,8 @@ impl Credentials {
             });
         }
         let keys = ClusterKeys::generate(system_clock()()).map_err(Status::internal)?;
-        let data = [
-            (AUTHORITY, &keys.authority.certificate),
-            (AUTHORITY_KEY, &keys.authority.key),
-            (SERVICE_ACCOUNT_KEY, &keys.service_account),
-        ];
         // If another server of the same stores was faster, the next attempt reads its keys.
-        self.create(&name, cluster, uid, &data).await?;
+        self.create(&name, cluster, uid, &key_data(&keys)).await?;
         Ok(keys)
     }
 
@@ -82,6 +77,12 @@ impl Credentials {
                 self.secrets.update(NAMESPACE, &name, "", set).await
             }
         }
+    }
+
+    /// Replaces the keys of a cluster, so that the administrator's kubeconfig has to be written again.
+    pub(super) async fn replace(&self, cluster: &str, uid: &str, keys: &ClusterKeys) -> Result<(), Status> {
+        self.delete(cluster).await?;
+        self.create(&keys_secret(cluster), cluster, uid, &key_data(keys)).await
     }
 
     /// Deletes the Secrets of a cluster.
@@ -114,6 +115,14 @@ impl Credentials {
 /// The labels with the name and the UID of the cluster.
 const CLUSTER_LABEL: &str = "binnacle.dev/logical-cluster";
 const UID_LABEL: &str = "binnacle.dev/logical-cluster-uid";
+
+fn key_data(keys: &ClusterKeys) -> [(&'static str, &String); 3] {
+    [
+        (AUTHORITY, &keys.authority.certificate),
+        (AUTHORITY_KEY, &keys.authority.key),
+        (SERVICE_ACCOUNT_KEY, &keys.service_account),
+    ]
+}
 
 fn encoded(data: &[(&str, &String)]) -> Value {
     Value::Object(Object::from_iter(data.iter().map(|(key, text)| (*key, STANDARD.encode(text)))))

@@ -141,6 +141,10 @@ impl Slot {
         }
     }
 
+    pub(super) fn is_suspended(&self) -> bool {
+        self.spec.read().suspended
+    }
+
     /// Returns what the cluster has stored, if its quota limits it and it has been counted.
     pub(super) fn usage(&self) -> Option<StoredAmount> {
         self.usage.load().as_ref().and_then(|usage| usage.amount())
@@ -190,7 +194,9 @@ impl Slot {
             _ => {}
         }
         let port = self.spec.read().port;
-        let cluster = self.starts.start(&self.info, port).await.map_err(Unavailable::Start)?;
+        let storage = self.starts.host.storage_of(&self.info.uid).with_history().await;
+        let storage = storage.map_err(|error| Unavailable::Start(error.into()))?;
+        let cluster = self.starts.start(&self.info, storage, port).await.map_err(Unavailable::Start)?;
         self.usage.store(cluster.usage.clone());
         let chain = cluster.chain.clone();
         let (ready, mut is_ready) = watch::channel(false);

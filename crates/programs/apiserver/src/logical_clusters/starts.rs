@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 
 use super::{ClusterHost, ClusterInfo};
 use crate::cluster::Cluster;
+use crate::cluster_storage::ClusterStorage;
 
 families! {
     #[derive(Clone)]
@@ -42,11 +43,16 @@ impl Starts {
     }
 
     /// Starts a cluster.
-    pub(super) async fn start(&self, info: &Arc<ClusterInfo>, port: Option<u16>) -> Result<Cluster, BoxError> {
+    pub(super) async fn start(
+        &self,
+        info: &Arc<ClusterInfo>,
+        storage: ClusterStorage,
+        port: Option<u16>,
+    ) -> Result<Cluster, BoxError> {
         // The semaphore is never closed.
         let _turn = self.turns.acquire().await.ok();
         let (host, info) = (self.host.clone(), info.clone());
-        match tokio::task::spawn_blocking(move || host.start(&info, port)).await {
+        match tokio::task::spawn_blocking(move || host.start(&info, storage, port)).await {
             Ok(started) => started,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             // The runtime is shutting down.

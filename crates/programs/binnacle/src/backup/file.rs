@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// The contents of one frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+pub(crate) enum Frame {
     Head(Head),
     /// A key as of the start of the history, or as put since then. The former are sorted by key, the latter by
     /// revision.
@@ -26,6 +26,11 @@ pub(super) enum Frame {
         lease: LeaseId,
         seconds: u64,
     },
+    /// Data beside the objects, such as the keys of a logical cluster.
+    Note {
+        name: String,
+        data: Bytes,
+    },
     /// The number of frames before this one, their checksum, and the newest revision.
     End {
         frames: u64,
@@ -36,11 +41,11 @@ pub(super) enum Frame {
 
 /// The first frame of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Head {
+pub(crate) struct Head {
     /// The prefix of the keys of all objects.
-    pub(super) root: String,
+    pub(crate) root: String,
     /// The first revision of the history.
-    pub(super) begins: Revision,
+    pub(crate) begins: Revision,
 }
 
 const MAGIC: &[u8; 8] = b"BINBAK\x00\x01";
@@ -53,6 +58,7 @@ const PUT: u8 = 2;
 const DELETE: u8 = 3;
 const LEASE: u8 = 4;
 const END: u8 = 5;
+const NOTE: u8 = 6;
 
 /// Reads and verifies a file. Returns the number of frames, and the first and the newest revision.
 pub(crate) fn examine(file: File) -> io::Result<(u64, Revision, Revision)> {
@@ -67,15 +73,15 @@ pub(crate) fn examine(file: File) -> io::Result<(u64, Revision, Revision)> {
 }
 
 /// Writes frames.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     out: BufWriter<File>,
     frames: u64,
     sum: Xxh3,
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 /// Reads frames, in order or by offset.
-pub(super) struct Reader {
+pub(crate) struct Reader {
     input: BufReader<File>,
     at: u64,
     frames: u64,
@@ -86,14 +92,14 @@ pub(super) struct Reader {
 
 impl Writer {
     /// Writes the start of an empty file.
-    pub(super) fn begin(file: File, head: Head) -> io::Result<Self> {
+    pub(crate) fn begin(file: File, head: Head) -> io::Result<Self> {
         let mut writer = Self { out: BufWriter::with_capacity(1 << 20, file), frames: 0, sum: Xxh3::new(), bytes: 8 };
         writer.out.write_all(MAGIC)?;
         writer.write(&Frame::Head(head))?;
         Ok(writer)
     }
 
-    pub(super) fn write(&mut self, frame: &Frame) -> io::Result<()> {
+    pub(crate) fn write(&mut self, frame: &Frame) -> io::Result<()> {
         let payload = encode(frame);
         if payload.len() > MAX_FRAME {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a value is too large for a backup"));
@@ -109,7 +115,7 @@ impl Writer {
     }
 
     /// Writes the end and syncs the file.
-    pub(super) fn finish(mut self, revision: Revision) -> io::Result<u64> {
+    pub(crate) fn finish(mut self, revision: Revision) -> io::Result<u64> {
         self.write(&Frame::End { frames: self.frames, sum: self.sum.digest(), revision })?;
         let file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.sync_all()?;
@@ -121,7 +127,7 @@ impl Writer {
 
 impl Reader {
     /// Reads the start of a file and its first frame, the head.
-    pub(super) fn open(file: File) -> io::Result<(Self, Head)> {
+    pub(crate) fn open(file: File) -> io::Result<(Self, Head)> {
         let mut input = BufReader::with_capacity(1 << 20, file);
         let mut magic = [0; 8];
         input.read_exact(&mut magic).map_err(|_| damaged("it is no backup"))?;
@@ -136,7 +142,7 @@ impl Reader {
     }
 
     /// Returns the next frame and its offset; `None` after the end, which is verified.
-    pub(super) fn next(&mut self) -> io::Result<Option<(u64, Frame)>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<(u64, Frame)>> {
         let at = self.at;
         let (frame, len, checksum) = self.read()?;
         self.at += len;
@@ -156,14 +162,14 @@ impl Reader {
     }
 
     /// Reads the frame at an offset that [`next`](Self::next) returned.
-    pub(super) fn read_at(&mut self, at: u64) -> io::Result<Frame> {
+    pub(crate) fn read_at(&mut self, at: u64) -> io::Result<Frame> {
         let here = self.input.stream_position()?;
         // A seek within the buffer does not touch the file.
         self.input.seek_relative(at.wrapping_sub(here) as i64)?;
         self.read().map(|(frame, ..)| frame)
     }
 
-    pub(super) fn rewind(&mut self) -> io::Result<()> {
+    pub(crate) fn rewind(&mut self) -> io::Result<()> {
         self.input.seek(SeekFrom::Start(0)).map(drop)
     }
 
@@ -220,6 +226,13 @@ fn encode(frame: &Frame) -> Bytes {
             out.put_u64_le(revision.0);
             out.put_slice(key);
         }
+        Frame::Note { name, data } => {
+            out.put_u8(NOTE);
+            out.put_u32_le(name.len() as u32);
+            out.put_slice(name.as_bytes());
+            out.put_slice(data);
+            return out.freeze();
+        }
         Frame::Lease { lease, seconds } => {
             out.put_u8(LEASE);
             out.put_i64_le(lease.0);
@@ -260,6 +273,11 @@ fn decode(mut bytes: Bytes) -> Option<Frame> {
         }
         DELETE => return Some(Frame::Delete { revision: Revision(number(&mut bytes)?), key: bytes }),
         LEASE => Frame::Lease { lease: LeaseId(bytes.try_get_i64_le().ok()?), seconds: number(&mut bytes)? },
+        NOTE => {
+            let len = bytes.try_get_u32_le().ok()? as usize;
+            let name = (len <= bytes.len()).then(|| bytes.split_to(len))?;
+            return Some(Frame::Note { name: String::from_utf8(name.into()).ok()?, data: bytes });
+        }
         END => {
             let (frames, sum) = (number(&mut bytes)?, number(&mut bytes)?);
             Frame::End { frames, sum, revision: Revision(number(&mut bytes)?) }
@@ -288,6 +306,7 @@ mod tests {
             Frame::Put(kv(2, Some(LeaseId(-7)))),
             Frame::Delete { key: Bytes::from_static(b"/registry/k/1"), revision: Revision(9) },
             Frame::Lease { lease: LeaseId(-7), seconds: 30 },
+            Frame::Note { name: "keys".to_owned(), data: Bytes::from_static(b"k") },
         ]
     }
 
@@ -319,7 +338,7 @@ mod tests {
         }
         let bytes = writer.finish(Revision(9)).expect("an end");
         let examined = examine(File::open(&path).expect("the file")).expect("it is whole");
-        assert_eq!(examined, (5, Revision(1), Revision(9)));
+        assert_eq!(examined, (6, Revision(1), Revision(9)));
         let whole = std::fs::read(&path).expect("the file");
         assert_eq!(bytes, whole.len() as u64);
         let found: Vec<_> = read(&path).expect("it is whole").into_iter().map(|(_, frame)| frame).collect();

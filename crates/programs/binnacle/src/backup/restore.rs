@@ -29,13 +29,15 @@ pub(crate) struct RestoreReport {
 }
 
 /// The contents of a file as of one revision.
-struct Contents {
+pub(crate) struct Contents {
     /// The offset of each frame, sorted by the revision of the last change.
-    live: Sorter<(u64, u64)>,
-    leases: HashMap<LeaseId, Duration>,
-    revision: Revision,
+    pub(crate) live: Sorter<(u64, u64)>,
+    pub(crate) leases: HashMap<LeaseId, Duration>,
+    /// Data beside the objects.
+    pub(crate) notes: HashMap<String, Bytes>,
+    pub(crate) revision: Revision,
     /// The newest revision of the file.
-    newest: Revision,
+    pub(crate) newest: Revision,
 }
 
 /// Creates the store of a data directory from a backup, or from a file of others, as of `revision`, by default the
@@ -43,12 +45,7 @@ struct Contents {
 /// `bump` above the newest of the file, because clients that have seen a revision from after the backup must not see it
 /// again.
 pub(crate) async fn restore(path: &Path, dir: &Path, revision: Option<u64>, bump: u64) -> Result<RestoreReport, Error> {
-    let about = |error: io::Error| Error::context(&path.display().to_string(), error);
-    let (mut reader, head) = foreign::open(path).map_err(about)?;
-    if head.root != ROOT {
-        return Err(Error::new(format!("the keys in {} begin with {}, not with {ROOT}", path.display(), head.root)));
-    }
-    let mut contents = Contents::read(&mut reader, head.begins, revision.map(Revision)).map_err(about)?;
+    let (mut reader, mut contents) = open(path, revision)?;
     let begins = contents.newest.0.checked_add(bump).filter(|begins| *begins < i64::MAX as u64);
     let begins = Revision(
         begins.ok_or_else(|| Error::new("--bump-revision is too large: the first revision must fit into 63 bits"))?,
@@ -65,6 +62,17 @@ pub(crate) async fn restore(path: &Path, dir: &Path, revision: Option<u64>, bump
     location.finish()?;
     let objects = contents.live.count() - expired;
     Ok(RestoreReport { objects, expired, revision: contents.revision, begins })
+}
+
+/// Opens a backup, or a file of others, as of `revision`, by default the newest.
+pub(crate) fn open(path: &Path, revision: Option<u64>) -> Result<(Reader, Contents), Error> {
+    let about = |error: io::Error| Error::context(&path.display().to_string(), error);
+    let (mut reader, head) = foreign::open(path).map_err(about)?;
+    if head.root != ROOT {
+        return Err(Error::new(format!("the keys in {} begin with {}, not with {ROOT}", path.display(), head.root)));
+    }
+    let contents = Contents::read(&mut reader, head.begins, revision.map(Revision)).map_err(about)?;
+    Ok((reader, contents))
 }
 
 /// Writes all objects in the order of their changes, and reads them back. Returns the number of those with an expired
@@ -151,9 +159,9 @@ fn sorting(error: io::Error) -> Error {
 // === impl Contents ===
 
 impl Contents {
-    fn read(reader: &mut Reader, begins: Revision, wanted: Option<Revision>) -> io::Result<Self> {
+    pub(crate) fn read(reader: &mut Reader, begins: Revision, wanted: Option<Revision>) -> io::Result<Self> {
         let mut changes = Changes(Sorter::new());
-        let mut leases = HashMap::new();
+        let (mut leases, mut notes) = (HashMap::new(), HashMap::new());
         let within = |revision: Revision| wanted.is_none_or(|wanted| revision <= wanted);
         let newest = loop {
             let Some((at, frame)) = reader.next()? else {
@@ -169,6 +177,9 @@ impl Contents {
                 Frame::Lease { lease, seconds } => {
                     leases.insert(lease, Duration::from_secs(seconds));
                 }
+                Frame::Note { name, data } => {
+                    notes.insert(name, data);
+                }
                 Frame::End { revision, .. } => break revision,
                 _ => {}
             }
@@ -182,7 +193,7 @@ impl Contents {
         }
         let live = changes.newest()?;
         reader.rewind()?;
-        Ok(Self { live, leases, revision, newest })
+        Ok(Self { live, leases, notes, revision, newest })
     }
 }
 

@@ -30,10 +30,7 @@ const ATTEMPTS: usize = 5;
 /// Saves a store. The file only appears when it is complete and durable.
 pub(crate) async fn save(opened: &ReadableStore, path: &Path) -> Result<BackupReport, Error> {
     let about = |error: io::Error| Error::context(&path.display().to_string(), error);
-    if path.exists() {
-        let path = path.display();
-        return Err(Error::new(format!("{path} already exists: use another file name, or remove it first")));
-    }
+    refuse_existing(path)?;
     let unfinished = UnfinishedFile::next_to(path);
     let mut progress = Progress::new();
     let mut attempt = 1;
@@ -49,8 +46,17 @@ pub(crate) async fn save(opened: &ReadableStore, path: &Path) -> Result<BackupRe
     Ok(saved)
 }
 
+/// Fails if the file exists.
+pub(crate) fn refuse_existing(path: &Path) -> Result<(), Error> {
+    if path.exists() {
+        let path = path.display();
+        return Err(Error::new(format!("{path} already exists: use another file name, or remove it first")));
+    }
+    Ok(())
+}
+
 /// The temporary file of a backup, which is removed on drop.
-struct UnfinishedFile(PathBuf);
+pub(crate) struct UnfinishedFile(PathBuf);
 
 enum Failure {
     Store(StoreError),
@@ -60,15 +66,19 @@ enum Failure {
 // === impl UnfinishedFile ===
 
 impl UnfinishedFile {
-    fn next_to(path: &Path) -> Self {
+    pub(crate) fn next_to(path: &Path) -> Self {
         let mut name = path.as_os_str().to_owned();
         name.push(".unfinished");
         Self(name.into())
     }
 
+    /// Creates the file, for its owner only, since it may contain secrets.
+    pub(crate) fn create(&self) -> io::Result<File> {
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&self.0)
+    }
+
     async fn write(&self, opened: &ReadableStore, progress: &mut Progress) -> Result<BackupReport, Failure> {
-        // The file may contain secrets.
-        let file: File = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&self.0)?;
+        let file = self.create()?;
         let store = &*opened.store;
         let begins = store.compacted_revision().await?;
         let mut writer = Writer::begin(file, Head { root: opened.root.clone(), begins })?;
@@ -116,7 +126,7 @@ impl UnfinishedFile {
         Ok(BackupReport { begins, revision: barrier.current, keys, changes, bytes })
     }
 
-    fn rename_to(&self, path: &Path) -> io::Result<()> {
+    pub(crate) fn rename_to(&self, path: &Path) -> io::Result<()> {
         fs::rename(&self.0, path)?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         File::open(parent)?.sync_all()
