@@ -83,6 +83,24 @@ mod keyspace {
     }
 
     #[tokio::test]
+    async fn history_begins_where_it_was_said() {
+        let inner = Arc::new(EmbeddedStore::ephemeral());
+        let op = || Op::Put { value: "x".into(), lease: None };
+        let whole = KeyspaceStore::new(inner.clone(), "/k/one");
+        whole.txn(Txn { key: "/a".into(), expect: Expect::Absent, op: op() }).await.expect("a put");
+        let before = whole.current_revision().await.expect("a revision");
+        whole.txn(Txn { key: "/b".into(), expect: Expect::Absent, op: op() }).await.expect("a put");
+        let begins = whole.current_revision().await.expect("a revision");
+        let store = KeyspaceStore::new(inner, "/k/one").since(begins);
+        let is_compacted = |error: Option<StoreError>| matches!(error, Some(StoreError::Compacted { compacted }) if compacted == begins);
+        assert!(is_compacted(store.get("/a".into(), Some(before)).await.err()));
+        assert!(is_compacted(store.watch(prefix_range(b"/"), before).await.err()));
+        assert_eq!(store.compacted_revision().await.expect("a revision"), begins);
+        assert!(store.get("/a".into(), Some(begins)).await.expect("a read").0.is_some());
+        assert!(store.watch(prefix_range(b"/"), begins).await.is_ok());
+    }
+
+    #[tokio::test]
     async fn keys_of_others_are_not_deleted() {
         let inner = Arc::new(EmbeddedStore::ephemeral());
         let [one, two] = ["/k/one", "/k/two"].map(|prefix| KeyspaceStore::new(inner.clone(), prefix));
