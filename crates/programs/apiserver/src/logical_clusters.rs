@@ -12,6 +12,7 @@ mod definition;
 mod domain;
 mod host_access;
 mod limits;
+mod metrics;
 mod ports;
 mod router;
 mod slot;
@@ -96,6 +97,7 @@ impl LogicalClusters {
             slots: RwLock::default(),
             ports: Ports::new(),
         });
+        metrics::register(&clusters, registry)?;
         tasks.spawn(controller::run(clusters.clone(), catalog.clone(), shutdown.clone()));
         let (idle, stopped) = (clusters.clone(), shutdown.clone());
         tasks.spawn(async move {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_store::{Expect, Op, Store, StoreError, Txn, prefix_range};
+use binnacle_store::{Expect, Op, Store, StoreError, Txn, TxnResponse, prefix_range};
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 mod on_disk {

@@ -49,9 +49,23 @@ pub(super) struct Slot {
     reported: SyncMutex<Option<StoredAmount>>,
     /// The requests in progress.
     active: AtomicUsize,
+    /// The numbers of requests, of those refused, and of starts.
+    requests: AtomicU64,
+    refused: AtomicU64,
+    started: AtomicU64,
     began: Instant,
     /// The milliseconds from `began` to the end of the last request.
     last_used: AtomicU64,
+}
+
+/// What a cluster does, for metrics. Numbers are since the start of the host.
+pub(super) struct Activity {
+    pub(super) requests: u64,
+    pub(super) refused: u64,
+    pub(super) starts: u64,
+    pub(super) in_flight: usize,
+    pub(super) is_awake: bool,
+    pub(super) stored: Option<StoredAmount>,
 }
 
 /// The settings of a cluster in its object.
@@ -114,6 +128,9 @@ impl Slot {
             usage: ArcSwapOption::empty(),
             reported: SyncMutex::default(),
             active: AtomicUsize::new(0),
+            requests: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            started: AtomicU64::new(0),
             began: Instant::now(),
             last_used: AtomicU64::new(0),
         }
@@ -141,6 +158,17 @@ impl Slot {
         }
     }
 
+    pub(super) fn activity(&self) -> Activity {
+        Activity {
+            requests: self.requests.load(Ordering::Relaxed),
+            refused: self.refused.load(Ordering::Relaxed),
+            starts: self.started.load(Ordering::Relaxed),
+            in_flight: self.active.load(Ordering::Relaxed),
+            is_awake: self.chain.load().is_some(),
+            stored: self.usage(),
+        }
+    }
+
     pub(super) fn is_suspended(&self) -> bool {
         self.spec.read().suspended
     }
@@ -164,6 +192,15 @@ impl Slot {
 
     /// Begins a request: the cluster is started if it is asleep, and stays awake until the guard is dropped.
     pub(super) async fn begin(self: Arc<Self>) -> Result<(Arc<Chain>, ActiveRequest), Unavailable> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let begun = self.clone().begin_active().await;
+        if begun.is_err() {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        begun
+    }
+
+    async fn begin_active(self: Arc<Self>) -> Result<(Arc<Chain>, ActiveRequest), Unavailable> {
         // Counted before the chain is read: a cluster that goes to sleep removes the chain, and then reads the count.
         self.active.fetch_add(1, Ordering::SeqCst);
         let request = ActiveRequest(self);
@@ -196,6 +233,7 @@ impl Slot {
         let port = self.spec.read().port;
         let storage = self.starts.host.storage_of(&self.info.uid).with_history().await;
         let storage = storage.map_err(|error| Unavailable::Start(error.into()))?;
+        self.started.fetch_add(1, Ordering::Relaxed);
         let cluster = self.starts.start(&self.info, storage, port).await.map_err(Unavailable::Start)?;
         self.usage.store(cluster.usage.clone());
         let chain = cluster.chain.clone();

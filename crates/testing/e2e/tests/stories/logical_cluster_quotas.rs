@@ -42,6 +42,9 @@ fn objects_are_limited(host: &Host) {
     assert_eq!(maps(&a), "configmap/one\n");
     a.ok(&["delete", "configmap", "one", "--namespace=default"]);
     make_map(&b, "of-b");
+    let metrics = host.kubectl.ok(&["get", "--raw", "/metrics"]);
+    assert!(metrics.contains("\nbinnacle_logical_cluster_starts_total{logical_cluster=\"a\"} 1\n"), "{metrics}");
+    assert!(metrics.contains("\nbinnacle_logical_cluster_stored_objects{logical_cluster=\"a\"} "), "{metrics}");
     set_quota(host, "a", &json!({"objects": null}));
     wait_until_blocking("there is no limit", || a.run(&create).success.then_some(()));
 }
