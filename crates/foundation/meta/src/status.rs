@@ -223,6 +223,13 @@ impl Status {
         Self::plain(StatusReason::MethodNotAllowed, 405, text).with_details(StatusDetails::default())
     }
 
+    /// Returns the status for a request that does not only read a cluster as it was at an earlier revision.
+    pub fn past(revision: u64) -> Self {
+        let text =
+            format!("objects as of revision {revision} can only be read: no changes, watches, or sessions with pods");
+        Self::plain(StatusReason::MethodNotAllowed, 405, text).with_details(StatusDetails::default())
+    }
+
     pub fn not_acceptable(accepted: &[&str]) -> Self {
         Self::plain(
             StatusReason::NotAcceptable,

@@ -68,21 +68,22 @@ pub(crate) async fn assemble(config: Settings) -> Result<(AssembledServer, Serve
     Ok(listen(background, holdings, endpoint, clusters))
 }
 
-/// Starts to serve logical clusters, if the server hosts any.
+/// Starts to serve logical clusters, if the server hosts any, and earlier revisions of the server, if it keeps them.
 fn logical_clusters(host: &mut Background, endpoint: &Endpoint) -> Result<Option<Arc<LogicalClusters>>, StartFailure> {
-    if !host.base.config.misc.logical_clusters {
+    let config = &host.base.config;
+    let hosts_clusters = config.misc.logical_clusters;
+    if !hosts_clusters && config.storage.history_retention.is_none() {
         return Ok(None);
     }
     let serving = endpoint.tls.certificates();
     let shared = SharedHost::of(host, serving, endpoint.authorities.clone());
+    shared.add_look_back(host);
+    if !hosts_clusters {
+        return Ok(None);
+    }
     let registry = host.base.metrics.registry();
-    let clusters = LogicalClusters::start(
-        Arc::new(shared),
-        registry,
-        &host.catalog,
-        &mut host.watch_tasks,
-        &host.signals.shutdown,
-    );
+    let clusters =
+        LogicalClusters::start(shared, registry, &host.catalog, &mut host.watch_tasks, &host.signals.shutdown);
     let clusters = clusters.map_err(not_registered)?;
     host.backups = Some(Backups::new(clusters.clone(), host.catalog.clone()));
     Ok(Some(clusters))

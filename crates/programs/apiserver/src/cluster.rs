@@ -1,6 +1,7 @@
 //! A running cluster: the handler chain of its requests, and the tasks behind it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use binnacle_audit::Auditor;
 use binnacle_controllers::Manager;
@@ -8,6 +9,7 @@ use binnacle_registry::Catalog;
 use binnacle_request::ShutdownTrigger;
 use binnacle_server::Chain;
 use binnacle_store::StorageUsage;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::health::FailedTasks;
@@ -45,7 +47,32 @@ pub(crate) struct ShutdownTriggers {
 /// A guard that ends all tasks on drop: neither a failed start nor the shutdown of the runtime leaves a task behind.
 pub(crate) struct ShutdownOnDrop(pub(crate) ShutdownTrigger);
 
+/// The maximum time that a cluster waits for the responses of its requests before it ends.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
+
 impl Cluster {
+    /// Runs a cluster without a listener until `stopped` is done. Sends `ready` when the objects of every cluster exist.
+    pub(crate) async fn run(mut self, ready: watch::Sender<bool>, stopped: impl Future<Output = ()>) {
+        {
+            let Self { controllers, failed_tasks, watch_tasks, .. } = &mut self;
+            let serving = async {
+                controllers.done().await;
+                ready.send_replace(true);
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                () = stopped => {}
+                () = serving => {}
+                () = failed_tasks.watch(watch_tasks) => {}
+            }
+        }
+        self.triggers.terminating.fire();
+        self.triggers.shutdown.fire();
+        // Long-running requests end with the signal.
+        let _ = tokio::time::timeout(DRAIN_PATIENCE, self.chain.short_requests_done()).await;
+        self.ended().await;
+    }
+
     /// Waits until all tasks have ended, after the shutdown signal.
     pub(crate) async fn ended(mut self) {
         drop(self.store_maintenance);

@@ -8,7 +8,8 @@ use binnacle_registry::StorageOptions;
 use binnacle_request::Shutdown;
 use binnacle_resources::key_prefixes;
 use binnacle_store::{
-    Expect, KeyspaceStore, Op, QuotaStore, Revision, StorageLimits, StorageUsage, Store, StoreError, Txn, prefix_range,
+    Expect, KeyspaceStore, Op, PastStore, QuotaStore, Revision, StorageLimits, StorageUsage, Store, StoreError, Txn,
+    prefix_range,
 };
 use bytes::Bytes;
 use tokio::sync::watch;
@@ -34,6 +35,8 @@ pub(crate) struct ClusterStorage {
     usage: Option<Arc<StorageUsage>>,
     /// The revisions, by store, before which the cluster has no history, since it was restored at them.
     history: Vec<Revision>,
+    /// The revision at which the storage ends, for reads of the past.
+    at: Option<Revision>,
 }
 
 /// The last compacted revisions of the stores, for the caches of all clusters in them.
@@ -52,6 +55,7 @@ impl ClusterStorage {
             keyspace: None,
             usage: None,
             history: Vec::new(),
+            at: None,
         }
     }
 
@@ -61,7 +65,7 @@ impl ClusterStorage {
         let keyspace = format!("{root}logicalclusters/{uid}");
         let at_rest = self.at_rest.as_ref().map(|at_rest| Arc::new(at_rest.below(&format!("{keyspace}{root}"))));
         let (stores, compactions) = (self.stores.clone(), self.compactions.clone());
-        Self { stores, at_rest, compactions, keyspace: Some(keyspace), usage: None, history: Vec::new() }
+        Self { stores, at_rest, compactions, keyspace: Some(keyspace), usage: None, history: Vec::new(), at: None }
     }
 
     /// Returns the same storage with limits. They apply once [`ClusterStorage::follow_usage`] was called.
@@ -102,6 +106,28 @@ impl ClusterStorage {
             store.delete_range(prefix_range(format!("{keyspace}/").as_bytes())).await?;
         }
         Ok(())
+    }
+
+    /// Returns the same storage as it was at a revision, without limits.
+    pub(crate) fn at(self, revision: Revision) -> Self {
+        Self { at: Some(revision), usage: None, ..self }
+    }
+
+    /// Returns true if the storage has only one history, so that a revision is the same for all its resources.
+    pub(crate) fn has_one_store(&self) -> bool {
+        self.stores.clusters().len() <= 1
+    }
+
+    /// Returns the store of most resources as the cluster sees its history.
+    pub(crate) fn main_view(&self) -> Arc<dyn Store> {
+        let store = self.stores.main();
+        match &self.keyspace {
+            Some(keyspace) => {
+                let begins = self.history.first().copied().unwrap_or_default();
+                Arc::new(KeyspaceStore::new(store, keyspace.clone()).since(begins))
+            }
+            None => store,
+        }
     }
 
     /// Returns the stores as a logical cluster sees them: its keys only, and values without encryption.
@@ -155,6 +181,9 @@ impl ClusterStorage {
     /// Returns the storage options of the cluster's resources.
     pub(crate) fn options(&self, storage: &Storage, features: &Arc<Features>) -> StorageOptions {
         let mut options = self.stores.options(storage, features);
+        if let Some(revision) = self.at {
+            options = options.map_stores(|store| Arc::new(PastStore::new(store, revision)));
+        }
         if let Some(usage) = &self.usage {
             options = options.map_stores_of(|resource, store| {
                 Arc::new(QuotaStore::new(store, usage.clone(), self.index_of(resource)))

@@ -34,6 +34,7 @@ mod health;
 mod issuers;
 mod live;
 mod logical_clusters;
+mod look_back;
 mod openid;
 mod reload;
 mod server;

@@ -10,7 +10,7 @@ use binnacle_store::{Compactor, Revision, spawn_compactor};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::cluster_storage::{ClusterStorage, Compactions};
+use crate::cluster_storage::ClusterStorage;
 use crate::settings::Storage;
 use crate::stores::Stores;
 
@@ -32,7 +32,8 @@ impl StoreMaintenance {
         // The host maintains the stores for all clusters.
         let stores = (!cluster.is_logical()).then_some(&*cluster.stores);
         let interval = storage.compaction_interval.filter(|_| !storage.read_only);
-        let compactors = stores.zip(interval).map(|(stores, every)| compactors(stores, &cluster.compactions, every));
+        let compactors =
+            stores.zip(interval).map(|(stores, every)| compactors(stores, cluster, every, storage.history_retention));
         register_resources(resources, registry)?;
         let mut counted = FirstCount::done();
         if let Some(every) = storage.count_metric_interval {
@@ -61,10 +62,15 @@ impl Drop for StoreMaintenance {
 }
 
 /// Starts one compactor for each store.
-fn compactors(stores: &Stores, compactions: &Arc<Compactions>, every: Duration) -> Vec<Compactor> {
+fn compactors(
+    stores: &Stores,
+    cluster: &ClusterStorage,
+    every: Duration,
+    retention: Option<Duration>,
+) -> Vec<Compactor> {
     let compactor = |(at, store)| {
-        let compactions = compactions.clone();
-        spawn_compactor(store, every, move |revision| compactions.report(at, revision))
+        let compactions = cluster.compactions.clone();
+        spawn_compactor(store, every, retention.unwrap_or(every), move |revision| compactions.report(at, revision))
     };
     stores.all().into_iter().enumerate().map(compactor).collect()
 }

@@ -222,7 +222,7 @@ impl Stores {
         }
     }
 
-    fn main(&self) -> Arc<dyn Store> {
+    pub(crate) fn main(&self) -> Arc<dyn Store> {
         match self {
             Self::Embedded { timed, .. } => timed.clone(),
             Self::Etcd(clusters) => clusters.guarded(&clusters.stores[0]),

@@ -142,6 +142,11 @@ impl Chain {
         self.config.metrics.connections()
     }
 
+    /// Passes a request to the handlers. It must have passed the filters of another chain of the same cluster.
+    pub async fn dispatch(&self, request: binnacle_request::Request) -> Response {
+        self.config.router.dispatch(request, self.config.failure).await
+    }
+
     /// Handles one request of a connection.
     pub async fn serve(
         &self,

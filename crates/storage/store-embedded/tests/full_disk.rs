@@ -78,7 +78,7 @@ async fn compactor_frees_full_disk() {
     const LEN: usize = 900_000;
     for restarts in [false, true] {
         let mut store = open(&dir);
-        let compactor = spawn_compactor(store.clone(), Duration::from_millis(50), |_| {});
+        let compactor = spawn_compactor(store.clone(), Duration::from_millis(50), Duration::ZERO, |_| {});
         let count = fill(&*store, "/a/", LEN).await;
         assert!(count > 30, "{count}");
         assert!(matches!(store.readiness().await, Err(StoreError::NoSpace(_))));
@@ -91,7 +91,7 @@ async fn compactor_frees_full_disk() {
             store.close().await;
             store = open(&dir);
         }
-        let _compactor = spawn_compactor(store.clone(), Duration::from_millis(50), |_| {});
+        let _compactor = spawn_compactor(store.clone(), Duration::from_millis(50), Duration::ZERO, |_| {});
         heal(&*store, first..count / 2, LEN, &format!("restarts: {restarts}")).await;
         for n in 0..count / 2 {
             delete(&*store, format!("/a/{n}")).await;

@@ -11,6 +11,7 @@ mod digest;
 mod keyspace;
 mod layered;
 mod pages;
+mod past;
 mod quota;
 mod range_watchers;
 mod read_only;
@@ -30,6 +31,7 @@ pub use digest::{Digest, Fingerprint, RangeDigest, ValueHash};
 pub use keyspace::KeyspaceStore;
 pub use layered::{LayeredStore, ValueTransformer};
 pub use pages::{PageSize, Pages};
+pub use past::PastStore;
 pub use quota::QuotaStore;
 pub use range_watchers::RangeWatchers;
 pub use read_only::ReadOnlyStore;
@@ -283,6 +285,9 @@ pub enum StoreError {
     /// This server only reads the store. Nothing of the request was executed.
     #[error("the server is read-only")]
     ReadOnly,
+    /// The store ends at an earlier revision. Nothing of the request was executed.
+    #[error("the past cannot be changed")]
+    Past,
     /// The store has other users, which the request would affect. Nothing of it was executed.
     #[error("the store is shared with others")]
     Shared,
@@ -316,6 +321,7 @@ impl StoreError {
             | Self::TooLarge
             | Self::ReadOnly
             | Self::Shared
+            | Self::Past
             | Self::QuotaExceeded { .. }
             | Self::Transform { .. }
             | Self::Undecodable { .. } => false,

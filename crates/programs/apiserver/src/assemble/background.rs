@@ -31,6 +31,7 @@ use crate::cluster_storage::ClusterStorage;
 use crate::health::FailedTasks;
 use crate::issuers::AcceptedIssuers;
 use crate::logical_clusters::Backups;
+use crate::look_back::LookBack;
 use crate::signing::Signing;
 use crate::store_maintenance::StoreMaintenance;
 
@@ -47,6 +48,8 @@ pub(super) struct Background {
     pub(super) read_only: Option<ReadOnlyGate>,
     /// Backup and restore of logical clusters, on their host.
     pub(super) backups: Option<Backups>,
+    /// Serves earlier revisions.
+    pub(super) look_back: Option<Arc<LookBack>>,
     pub(super) built_in: BuiltIn,
     /// The auditor that ends with the cluster.
     pub(super) auditor: Option<Arc<Auditor>>,
@@ -137,6 +140,7 @@ impl Background {
             peers,
             read_only,
             backups: None,
+            look_back: None,
             built_in,
             auditor,
             tenant: None,

@@ -79,6 +79,9 @@ fn router(server: &mut Background) -> Router {
     let is_complete = move || aggregator.is_complete() && definitions.as_ref().is_none_or(PostStartHook::is_done);
     let mut interceptors: Vec<Arc<dyn Interceptor>> =
         server.peers.take().map(|peers| Arc::new(peers) as _).into_iter().collect();
+    if let Some(look_back) = server.look_back.take() {
+        interceptors.insert(0, look_back);
+    }
     interceptors.extend(server.backups.take().map(|backups| Arc::new(backups) as Arc<dyn Interceptor>));
     if let Some(gate) = server.read_only.take() {
         interceptors.insert(0, Arc::new(gate));

@@ -38,6 +38,7 @@ pub(super) fn listen(
             max_streams: config.serving.max_streams,
             front: holdings.front.handle(),
             host: cluster.chain.clone(),
+            serves_past: config.storage.history_retention.is_some(),
         });
     }
     let mut listener = holdings.port.with_tls(tls).limits(ConnectionLimits::of_descriptors(descriptors));
@@ -48,7 +49,11 @@ pub(super) fn listen(
         listener = listener.max_streams(max_streams);
     }
     let triggers = cluster.triggers.clone();
-    let router = ClusterRouter { host: cluster.chain.clone(), clusters: clusters.clone() };
+    let router = ClusterRouter {
+        host: cluster.chain.clone(),
+        clusters: clusters.clone(),
+        serves_past: config.storage.history_retention.is_some(),
+    };
     let listening =
         Server::new(listener, cluster.chain.clone(), triggers.shutdown).with_shutdown_config(ShutdownConfig {
             terminating: Some(triggers.terminating),

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use binnacle_audit::Auditor;
 use binnacle_client::FixedIdentity;
@@ -13,6 +13,7 @@ use binnacle_pki::{ClusterKeys, system_clock};
 use binnacle_request::BoxError;
 use binnacle_server::{Canary, Metrics};
 use binnacle_transport::Certificates;
+use tokio::sync::Semaphore;
 
 use super::address::external_address;
 use super::apis::Apis;
@@ -26,6 +27,7 @@ use crate::authentication::Bundle;
 use crate::cluster::Cluster;
 use crate::cluster_storage::ClusterStorage;
 use crate::logical_clusters::{ClusterHost, ClusterInfo, Domain, HostAccess, HostUsers};
+use crate::look_back::{LookBack, MAX_VIEWS};
 use crate::settings::{Authentication, Authorization, Debugging, ServiceAccounts, Settings};
 
 /// The annotation of audit events with the name of the cluster.
@@ -40,6 +42,10 @@ pub(super) struct SharedHost {
     users: HostUsers,
     auditor: Option<Arc<Auditor>>,
     serving: Arc<Certificates>,
+    /// The places for views of earlier revisions.
+    view_places: Arc<Semaphore>,
+    /// This host, for what it assembles later.
+    itself: Weak<Self>,
     address: SocketAddr,
     /// The address of the host for clients, with the port.
     external: String,
@@ -49,14 +55,16 @@ pub(super) struct SharedHost {
 }
 
 impl SharedHost {
-    pub(super) fn of(host: &Background, serving: &Arc<Certificates>, authorities: PathBuf) -> Self {
+    pub(super) fn of(host: &Background, serving: &Arc<Certificates>, authorities: PathBuf) -> Arc<Self> {
         let (base, authentication) = (&host.base, &host.authentication);
         let users = HostUsers {
             authenticator: authentication.authenticator.clone(),
             audiences: authentication.audiences.clone().into(),
             authorizer: host.access.authorizer.clone(),
         };
-        Self {
+        Arc::new_cyclic(|itself| Self {
+            view_places: Arc::new(Semaphore::new(MAX_VIEWS)),
+            itself: itself.clone(),
             settings: settings_of_clusters(&base.config),
             storage: host.storage.clone(),
             canary: host.canary.clone(),
@@ -68,7 +76,62 @@ impl SharedHost {
             external: external_address(&base.config, base.address),
             domain: base.config.misc.cluster_domain.as_deref().map(Domain::new),
             authorities,
+        })
+    }
+
+    /// Lets a cluster serve its earlier revisions, if the host keeps any.
+    pub(super) fn add_look_back(&self, cluster: &mut Background) {
+        if self.settings.storage.history_retention.is_none() || !cluster.storage.has_one_store() {
+            return;
         }
+        // Only while the host itself is dropped.
+        let Some(host) = self.itself.upgrade() else { return };
+        let start = move |storage| host.assemble_past(storage).map_err(BoxError::from);
+        let (storage, authorizer) = (cluster.storage.clone(), cluster.access.authorizer.clone());
+        cluster.look_back = Some(LookBack::new(storage, authorizer, Arc::new(start), self.view_places.clone()));
+    }
+
+    /// Assembles a read-only cluster in a storage that ends at a revision. Its requests have passed the filters of
+    /// another one, so that it needs no users.
+    fn assemble_past(&self, storage: ClusterStorage) -> Result<Cluster, StartFailure> {
+        let keys = ClusterKeys::generate(system_clock()())?;
+        let mut config = self.settings.clone();
+        config.storage.read_only = true;
+        config.storage.history_retention = None;
+        config.misc.endpoint_reconciler = EndpointReconciler::None;
+        config.authentication.service_accounts.issuers = vec![format!("https://{}", self.external)];
+        let (url, path) = (format!("https://{}", self.external), String::new());
+        let inputs = self.inputs(config, storage, (url, self.address.port()))?;
+        let apis = Apis::build(Security::prepare(inputs, self.identity(&keys, path)?)?)?;
+        Ok(complete(Background::start(apis, None)?))
+    }
+
+    /// Returns the inputs of a cluster with its URL and the port that it advertises.
+    fn inputs(
+        &self,
+        config: Settings,
+        storage: ClusterStorage,
+        (url, advertised_port): (String, u16),
+    ) -> Result<Inputs, StartFailure> {
+        let features = Arc::new(config.features());
+        let version = build(config.generic.reported_version.as_deref());
+        let metrics = Metrics::of(&version, &features.gates).map_err(not_registered)?;
+        let files = ConfigFiles::load(&config, &self.egress)?;
+        let plugins = load_plugin_options(&config, &features)?;
+        register_metrics(&config, metrics.registry()).map_err(not_registered)?;
+        let server_name = identity_lease_name(config.misc.hostname.as_deref());
+        let (egress, address) = (self.egress.clone(), self.address);
+        let base = Base { config, features, metrics, egress, server_name, address, advertised_port, url };
+        Ok(Inputs { base, canary: self.canary.clone(), storage, files, external: None, plugins })
+    }
+
+    fn identity(&self, keys: &ClusterKeys, path: String) -> Result<ClusterIdentity, StartFailure> {
+        Ok(ClusterIdentity {
+            clients: Bundle::new("the cluster's own authority", keys.authority.certificate.as_bytes())?,
+            service_account: keys.service_account.clone(),
+            serving: self.serving.clone(),
+            path,
+        })
     }
 
     fn assemble(
@@ -89,27 +152,11 @@ impl SharedHost {
         config.authentication.service_accounts.jwks_uri = Some(format!("{url}/openid/v1/jwks"));
         config.authentication.api_audiences = vec![url.clone()];
         config.misc.kubelet.identity = Some(kubelet_client(keys)?);
-        let features = Arc::new(config.features());
-        let version = build(config.generic.reported_version.as_deref());
-        let metrics = Metrics::of(&version, &features.gates).map_err(not_registered)?;
-        let files = ConfigFiles::load(&config, &self.egress)?;
-        let plugins = load_plugin_options(&config, &features)?;
-        register_metrics(&config, metrics.registry()).map_err(not_registered)?;
-        let server_name = identity_lease_name(config.misc.hostname.as_deref());
-        let (egress, address) = (self.egress.clone(), self.address);
-        let advertised_port = port.unwrap_or(address.port());
-        let base = Base { config, features, metrics, egress, server_name, address, advertised_port, url };
-        let canary = self.canary.clone();
         let storage = storage.limited(limits.storage.subscribe());
-        let inputs = Inputs { base, canary, storage, files, external: None, plugins };
-        let identity = ClusterIdentity {
-            clients: Bundle::new("the cluster's own authority", keys.authority.certificate.as_bytes())?,
-            service_account: keys.service_account.clone(),
-            serving: self.serving.clone(),
-            path: format!("/clusters/{name}"),
-        };
-        let apis = Apis::build(Security::prepare(inputs, identity)?)?;
+        let inputs = self.inputs(config, storage, (url, port.unwrap_or(self.address.port())))?;
+        let apis = Apis::build(Security::prepare(inputs, self.identity(keys, format!("/clusters/{name}"))?)?)?;
         let mut background = Background::start(apis, None)?;
+        self.add_look_back(&mut background);
         // Only for requests: reviews of tokens in the cluster do not know the host's.
         let authenticator = &mut background.authentication.authenticator;
         let access = HostAccess { own: authenticator.clone(), host: self.users.clone(), cluster: name.clone() };

@@ -13,7 +13,7 @@ use http::{Request, Response};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, watch};
 
-use super::router::{RoutedBody, serve_in};
+use super::router::{RoutedBody, look_back, serve_in};
 use super::slot::Slot;
 
 /// What the listener of the host shares with those of clusters.
@@ -26,6 +26,8 @@ pub(crate) struct ListenerOptions {
     /// The runtime that accepts connections.
     pub(crate) front: Option<Handle>,
     pub(crate) host: Arc<Chain>,
+    /// True if clusters serve their earlier revisions.
+    pub(crate) serves_past: bool,
 }
 
 /// The open ports, by the name of the cluster.
@@ -45,6 +47,7 @@ struct OpenPort {
 struct PortService {
     slot: Arc<Slot>,
     host: Arc<Chain>,
+    serves_past: bool,
 }
 
 // === impl Ports ===
@@ -118,7 +121,7 @@ impl OpenPort {
                 }
             }
         });
-        let service = PortService { slot: slot.clone(), host: options.host.clone() };
+        let service = PortService { slot: slot.clone(), host: options.host.clone(), serves_past: options.serves_past };
         let listener = listener.start(Arc::new(service), closed, options.host.connection_metrics().clone());
         Ok(Self { port, listener, close })
     }
@@ -133,7 +136,10 @@ impl OpenPort {
 impl Service for PortService {
     type Body = RoutedBody;
 
-    async fn serve(&self, request: Request<Body>, connection: Arc<ConnectionInfo>) -> Response<RoutedBody> {
+    async fn serve(&self, mut request: Request<Body>, connection: Arc<ConnectionInfo>) -> Response<RoutedBody> {
+        if self.serves_past {
+            look_back(&mut request);
+        }
         serve_in(self.slot.clone(), &self.host, request, connection).await
     }
 

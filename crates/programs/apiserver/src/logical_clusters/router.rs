@@ -12,28 +12,32 @@ use binnacle_server::{Chain, TrackedBody};
 use binnacle_transport::{ResponseBody, Service};
 use http::header::HOST;
 use http::uri::PathAndQuery;
-use http::{Request, Response, Uri};
+use http::{HeaderValue, Request, Response, Uri};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use super::LogicalClusters;
 use super::domain::Domain;
 use super::slot::{Slot, Unavailable};
+use crate::look_back::AT;
 
 /// The prefix of the paths of logical clusters.
 const PREFIX: &str = "/clusters/";
+/// The prefix of the paths of earlier revisions, in every cluster.
+const PAST: &str = "/at/";
 
 /// Passes the requests of connections to the host's chain, or to that of a logical cluster.
 pub(crate) struct ClusterRouter {
     pub(crate) host: Arc<Chain>,
     /// `None` if the server hosts none.
     pub(crate) clusters: Option<Arc<LogicalClusters>>,
+    /// True if clusters serve their earlier revisions.
+    pub(crate) serves_past: bool,
 }
 
 /// The destination of a request.
-enum Route {
+enum Destination {
     Host,
-    /// A cluster, with the URI in it.
-    Cluster(Arc<Slot>, Uri),
+    Cluster(Arc<Slot>),
     /// A refusal of a request for no cluster.
     Refusal(Status),
 }
@@ -50,13 +54,17 @@ impl Service for ClusterRouter {
     type Body = RoutedBody;
 
     async fn serve(&self, mut request: Request<Body>, connection: Arc<ConnectionInfo>) -> Response<RoutedBody> {
-        match self.route(&request, &connection) {
-            Route::Host => self.host.serve(request, connection).await.map(RoutedBody::OfChain),
-            Route::Cluster(slot, uri) => {
-                *request.uri_mut() = uri;
-                serve_in(slot, &self.host, request, connection).await
-            }
-            Route::Refusal(status) => refuse(&status, &request).map(RoutedBody::Refusal),
+        let (destination, uri) = self.route(&request, &connection);
+        if let Some(uri) = uri {
+            *request.uri_mut() = uri;
+        }
+        if self.serves_past {
+            look_back(&mut request);
+        }
+        match destination {
+            Destination::Host => self.host.serve(request, connection).await.map(RoutedBody::OfChain),
+            Destination::Cluster(slot) => serve_in(slot, &self.host, request, connection).await,
+            Destination::Refusal(status) => refuse(&status, &request).map(RoutedBody::Refusal),
         }
     }
 
@@ -70,23 +78,60 @@ impl Service for ClusterRouter {
 }
 
 impl ClusterRouter {
-    fn route<T>(&self, request: &Request<T>, connection: &ConnectionInfo) -> Route {
-        let Some(clusters) = &self.clusters else { return Route::Host };
+    /// Returns the destination of a request, and its URI there, if it is another one.
+    fn route<T>(&self, request: &Request<T>, connection: &ConnectionInfo) -> (Destination, Option<Uri>) {
+        let Some(clusters) = &self.clusters else { return (Destination::Host, None) };
         if let Some(domain) = &clusters.domain {
             match named_cluster(domain, request, connection) {
                 Ok(None) => {}
                 Ok(Some(name)) => {
-                    return match clusters.find(&name) {
-                        Some(slot) => Route::Cluster(slot, request.uri().clone()),
-                        None => Route::Refusal(Status::unknown(404, &format!("no logical cluster {name:?}"))),
-                    };
+                    let missing =
+                        || Destination::Refusal(Status::unknown(404, &format!("no logical cluster {name:?}")));
+                    return (clusters.find(&name).map_or_else(missing, Destination::Cluster), None);
                 }
-                Err(status) => return Route::Refusal(status),
+                Err(status) => return (Destination::Refusal(status), None),
             }
         }
-        // Requests for clusters that do not exist are the host's, which has no such path.
-        in_path(clusters, request.uri()).map_or(Route::Host, |(slot, uri)| Route::Cluster(slot, uri))
+        match self.in_path(clusters, request.uri()) {
+            Some((slot, uri)) => (Destination::Cluster(slot), Some(uri)),
+            // Requests for clusters that do not exist are the host's, which has no such path.
+            None => (Destination::Host, None),
+        }
     }
+
+    /// Returns the cluster in the path of a request, and the request's URI in it. `NAME@REVISION` is the path
+    /// `/at/REVISION` of the cluster.
+    fn in_path(&self, clusters: &LogicalClusters, uri: &Uri) -> Option<(Arc<Slot>, Uri)> {
+        let (name, mut rest) = split(uri)?;
+        let name = match name.split_once('@').filter(|_| self.serves_past) {
+            None => name,
+            Some((name, revision)) => {
+                rest = PathAndQuery::try_from(format!("{PAST}{revision}{rest}")).ok()?;
+                name
+            }
+        };
+        Some((clusters.find(name)?, with_path(uri, rest)?))
+    }
+}
+
+fn with_path(uri: &Uri, path: PathAndQuery) -> Option<Uri> {
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(path);
+    Uri::from_parts(parts).ok()
+}
+
+/// Turns the path of an earlier revision into the path then, with the revision in a header.
+pub(super) fn look_back<T>(request: &mut Request<T>) {
+    if let Some((revision, uri)) = at_revision(request.uri()) {
+        *request.uri_mut() = uri;
+        request.headers_mut().insert(&AT, revision);
+    }
+}
+
+/// Splits the path of an earlier revision into the revision and the URI then.
+fn at_revision(uri: &Uri) -> Option<(HeaderValue, Uri)> {
+    let (revision, rest) = split_after(PAST, uri)?;
+    Some((HeaderValue::from_str(revision).ok()?, with_path(uri, rest)?))
 }
 
 /// Returns the name of the cluster in the name by which the client has addressed this server: in the handshake (SNI), or
@@ -106,15 +151,6 @@ fn named_cluster<T>(
         }
         (in_handshake, in_header) => Ok(in_handshake.or(in_header)),
     }
-}
-
-/// Returns the cluster in the path of a request, and the request's URI in it.
-fn in_path(clusters: &LogicalClusters, uri: &Uri) -> Option<(Arc<Slot>, Uri)> {
-    let (name, rest) = split(uri)?;
-    let slot = clusters.find(name)?;
-    let mut parts = uri.clone().into_parts();
-    parts.path_and_query = Some(rest);
-    Some((slot, Uri::from_parts(parts).ok()?))
 }
 
 /// Serves a request with the URI in the cluster, which is started if it is asleep.
@@ -147,7 +183,12 @@ pub(super) async fn serve_in(
 /// Splits the path of a logical cluster into the name and the path in the cluster, which keeps the query. The name is
 /// not decoded: no name needs it.
 fn split(uri: &Uri) -> Option<(&str, PathAndQuery)> {
-    let path = uri.path_and_query()?.as_str().strip_prefix(PREFIX)?;
+    split_after(PREFIX, uri)
+}
+
+/// Splits the path after a prefix into its next segment and the rest, with the query.
+fn split_after<'a>(prefix: &str, uri: &'a Uri) -> Option<(&'a str, PathAndQuery)> {
+    let path = uri.path_and_query()?.as_str().strip_prefix(prefix)?;
     let end = path.find(['/', '?']).unwrap_or(path.len());
     let (name, rest) = path.split_at(end);
     let rest = match rest.strip_prefix('/') {
@@ -222,6 +263,22 @@ mod tests {
             let uri: Uri = uri.parse().unwrap();
             let got = split(&uri);
             assert_eq!(got.as_ref().map(|(name, rest)| (*name, rest.as_str())), want, "{uri}");
+        }
+    }
+
+    #[test]
+    fn splits_paths_of_revisions() {
+        for (uri, want) in [
+            ("/at/17/api/v1/pods?limit=1", Some(("17", "/api/v1/pods?limit=1"))),
+            ("/at/17", Some(("17", "/"))),
+            ("/at/now/api", Some(("now", "/api"))),
+            ("/at/", None),
+            ("/api/at/17", None),
+        ] {
+            let uri: Uri = uri.parse().unwrap();
+            let got = at_revision(&uri).map(|(revision, uri)| (revision, uri.to_string()));
+            let got = got.as_ref().map(|(revision, uri)| (revision.to_str().unwrap(), uri.as_str()));
+            assert_eq!(got, want, "{uri}");
         }
     }
 

@@ -16,13 +16,10 @@ use tokio::task::JoinHandle;
 
 use super::limits::{Limits, Quota};
 use super::starts::{AwakeGuard, Starts};
-use crate::cluster::Cluster;
 
 /// The maximum time that requests wait for the controllers of a cluster that starts. The cluster then serves
 /// nevertheless, as a server does that cannot write its own objects.
 const START_PATIENCE: Duration = Duration::from_secs(10);
-/// The maximum time that a cluster waits for the responses of its requests before it ends.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What the host knows of a logical cluster that is not awake.
 pub(crate) struct ClusterInfo {
@@ -247,7 +244,7 @@ impl Slot {
                 () = host_shutdown.fired() => {}
             }
         };
-        let task = tokio::spawn(run(cluster, ready, stopped));
+        let task = tokio::spawn(cluster.run(ready, stopped));
         // A cluster that ends before it is ready refuses requests.
         let _ = tokio::time::timeout(START_PATIENCE, is_ready.wait_for(|ready| *ready)).await;
         *state = State::Awake(ClusterTask { port, stop, task, _awake: self.starts.count(began) });
@@ -317,26 +314,4 @@ impl ClusterTask {
             tracing::error!(%error, "a logical cluster panicked");
         }
     }
-}
-
-/// Runs a cluster until `stopped` is done. Sends `ready` when the objects of every cluster exist.
-async fn run(mut cluster: Cluster, ready: watch::Sender<bool>, stopped: impl Future<Output = ()>) {
-    {
-        let Cluster { controllers, failed_tasks, watch_tasks, .. } = &mut cluster;
-        let serving = async {
-            controllers.done().await;
-            ready.send_replace(true);
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            () = stopped => {}
-            () = serving => {}
-            () = failed_tasks.watch(watch_tasks) => {}
-        }
-    }
-    cluster.triggers.terminating.fire();
-    cluster.triggers.shutdown.fire();
-    // Long-running requests end with the signal.
-    let _ = tokio::time::timeout(DRAIN_PATIENCE, cluster.chain.short_requests_done()).await;
-    cluster.ended().await;
 }

@@ -23,6 +23,8 @@ pub struct Storage {
     pub encryption_reload: bool,
     /// `None` means never.
     pub compaction_interval: Option<Duration>,
+    /// `--history-retention`: the time for which history is kept and served.
+    pub history_retention: Option<Duration>,
     pub count_metric_interval: Option<Duration>,
     pub size_metric_interval: Option<Duration>,
     pub health_timeout: Duration,
@@ -67,6 +69,7 @@ impl Default for Storage {
             encryption_file: None,
             encryption_reload: false,
             compaction_interval: Some(Duration::from_secs(300)),
+            history_retention: None,
             count_metric_interval: Some(Duration::from_secs(60)),
             size_metric_interval: Some(Duration::from_secs(30)),
             health_timeout: Duration::from_secs(2),

@@ -8,7 +8,7 @@ use super::{GROUPS, inert};
 const PAGE: &str = include_str!("../../../../../docs/flags.md");
 
 /// Flags that kube-apiserver does not have.
-const OWN: [&str; 20] = [
+const OWN: [&str; 21] = [
     "audit-webhook-spill-dir",
     "audit-webhook-spill-max-size",
     "check-config",
@@ -23,6 +23,7 @@ const OWN: [&str; 20] = [
     "ephemeral",
     "forward-writes-ca-file",
     "forward-writes-to",
+    "history-retention",
     "hostname-override",
     "logical-cluster-domain",
     "logical-clusters",

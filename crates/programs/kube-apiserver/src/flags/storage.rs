@@ -147,6 +147,14 @@ pub(super) const GROUP: Group = Group {
              must accept the client certificate for its --requestheader-client-ca-file.",
         ),
         Flag::new(
+            "history-retention",
+            ValueKind::Value("duration"),
+            "0s",
+            "Time for which the history of all objects is kept, instead of one --etcd-compaction-interval, and served: \
+             reads below /at/REVISION show all objects as they were at this revision of the store, to users who may get \
+             the path /at. 0 turns it off.",
+        ),
+        Flag::new(
             "lease-reuse-duration-seconds",
             ValueKind::Value("int"),
             "60",
@@ -254,6 +262,7 @@ impl FromFlags for Storage {
             encryption_file,
             encryption_reload,
             compaction_interval: interval(flags, "etcd-compaction-interval")?,
+            history_retention: history_retention(flags, read_only)?,
             count_metric_interval: interval(flags, "etcd-count-metric-poll-period")?,
             size_metric_interval: interval(flags, "etcd-db-metric-poll-interval")?,
             // As in kube-apiserver, zero means the default.
@@ -330,6 +339,14 @@ fn uncached(flags: &FlagSet) -> Result<UncachedResources, FlagError> {
 }
 
 /// Reads an interval; `None` if it is 0 or, as in kube-apiserver, negative.
+fn history_retention(flags: &FlagSet, read_only: bool) -> Result<Option<Duration>, FlagError> {
+    let retention = interval(flags, "history-retention")?;
+    match retention.is_some() && read_only {
+        true => Err(FlagError::new("--history-retention cannot be used with --read-only")),
+        false => Ok(retention),
+    }
+}
+
 fn interval(flags: &FlagSet, name: &str) -> Result<Option<Duration>, FlagError> {
     Ok(Some(flags.duration(name)?).filter(|interval| !interval.is_zero()))
 }

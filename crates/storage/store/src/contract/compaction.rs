@@ -91,7 +91,7 @@ pub async fn compactor_compacts_after_its_first_interval(store: Arc<dyn Store>) 
         put(&*store, "/h/a", "before").await;
         let start = put(&*store, "/h/a", "start").await;
         let (sender, mut compacted) = tokio::sync::mpsc::unbounded_channel();
-        let _compactor = spawn_compactor(store.clone(), Duration::from_millis(50), move |revision| {
+        let _compactor = spawn_compactor(store.clone(), Duration::from_millis(50), Duration::ZERO, move |revision| {
             // The receiver only takes the first revision.
             let _ = sender.send(revision);
         });
@@ -106,7 +106,7 @@ pub async fn compactor_compacts_after_its_first_interval(store: Arc<dyn Store>) 
 pub async fn compactor_compacts_to_previous_revision(store: Arc<dyn Store>) {
     let reported: [Arc<AtomicU64>; 2] = Default::default();
     let _compactors = reported.clone().map(|reported| {
-        spawn_compactor(store.clone(), Duration::from_millis(50), move |revision| {
+        spawn_compactor(store.clone(), Duration::from_millis(50), Duration::ZERO, move |revision| {
             reported.fetch_max(revision.0, Ordering::SeqCst);
         })
     });

@@ -1,0 +1,218 @@
+//! Look back: reads of a cluster as it was at an earlier revision, below `/at/REVISION`.
+//!
+//! The router turns the path into the header [`AT`]. The request passes the filters of the cluster as it is now, so that
+//! today's users and permissions decide, and is then handled by a read-only cluster whose store ends at the revision.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use binnacle_authz::{Attributes, Authorizer};
+use binnacle_endpoints::failure_response;
+use binnacle_meta::{GroupResource, Status};
+use binnacle_registry::store_failure;
+use binnacle_request::{BoxError, BoxFuture, Interceptor, Preferences, Request, Response, User};
+use binnacle_server::Chain;
+use binnacle_store::Revision;
+use http::Method;
+use http::header::HeaderName;
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+
+use crate::cluster::Cluster;
+use crate::cluster_storage::ClusterStorage;
+
+/// The header with the revision. A client may send it in place of the path.
+pub(crate) static AT: HeaderName = HeaderName::from_static("binnacle-at");
+/// The path whose permission `get` is needed to look back, besides those for the objects.
+const PERMISSION: &str = "/at";
+/// The time without requests after which a view is dropped.
+const IDLE_AFTER: Duration = Duration::from_secs(60);
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// The maximum time that a request waits for the resources of a view.
+const START_PATIENCE: Duration = Duration::from_secs(10);
+/// The maximum number of views in the process. Each has the memory of a small server.
+pub(crate) const MAX_VIEWS: usize = 16;
+/// Subresources that are not stored: they are about what runs now.
+const SESSIONS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
+
+/// Starts the read-only cluster of a view.
+pub(crate) type StartView = dyn Fn(ClusterStorage) -> Result<Cluster, BoxError> + Send + Sync;
+
+/// The views of one cluster.
+pub(crate) struct LookBack {
+    storage: ClusterStorage,
+    authorizer: Arc<dyn Authorizer>,
+    start: Arc<StartView>,
+    /// The places for views in the process.
+    places: Arc<Semaphore>,
+    views: Mutex<HashMap<Revision, Arc<View>>>,
+    /// Held while a view starts.
+    starting: tokio::sync::Mutex<()>,
+}
+
+/// A cluster at one revision. It ends when it is dropped.
+struct View {
+    chain: Arc<Chain>,
+    began: Instant,
+    /// The milliseconds from `began` to the last request.
+    last_used: AtomicU64,
+    _stop: oneshot::Sender<()>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl LookBack {
+    pub(crate) fn new(
+        storage: ClusterStorage,
+        authorizer: Arc<dyn Authorizer>,
+        start: Arc<StartView>,
+        places: Arc<Semaphore>,
+    ) -> Arc<Self> {
+        let (views, starting) = (Mutex::default(), tokio::sync::Mutex::default());
+        let look_back = Arc::new(Self { storage, authorizer, start, places, views, starting });
+        tokio::spawn(drop_idle_views(Arc::downgrade(&look_back)));
+        look_back
+    }
+
+    async fn answer(&self, mut request: Request) -> Result<Response, Status> {
+        let text = request.headers.remove(&AT).and_then(|text| text.to_str().map(str::to_owned).ok());
+        let revision = parse(text.as_deref().unwrap_or_default())?;
+        request.record.annotate("binnacle.dev/at", &revision.0.to_string());
+        check_is_read(&request, revision)?;
+        self.check_permission(&request.user.clone()).await?;
+        let view = self.view(revision).await?;
+        view.mark_used();
+        Ok(view.chain.dispatch(request).await)
+    }
+
+    async fn check_permission(&self, user: &User) -> Result<(), Status> {
+        let attributes = Attributes { verb: "get", path: PERMISSION, ..Attributes::nothing(user) };
+        let decision = self.authorizer.authorize(&attributes).await.map_err(Status::internal)?;
+        match decision.is_allow() {
+            true => Ok(()),
+            false => {
+                let why = format!("User {:?} cannot get path {PERMISSION:?}", &*user.name);
+                Err(Status::forbidden(&GroupResource::new("", ""), "", why))
+            }
+        }
+    }
+
+    /// Returns the view of a revision, which is started if there is none.
+    async fn view(&self, revision: Revision) -> Result<Arc<View>, Status> {
+        self.check_history(revision).await?;
+        if let Some(view) = self.views.lock().get(&revision) {
+            return Ok(view.clone());
+        }
+        let _starting = self.starting.lock().await;
+        if let Some(view) = self.views.lock().get(&revision) {
+            return Ok(view.clone());
+        }
+        let Ok(place) = self.places.clone().try_acquire_owned() else {
+            let why = "too many earlier revisions are being read, please try again later";
+            return Err(Status::too_many_requests(why, 10));
+        };
+        let view = Arc::new(self.start_view(revision, place).await.map_err(Status::internal)?);
+        self.views.lock().insert(revision, view.clone());
+        Ok(view)
+    }
+
+    async fn start_view(&self, revision: Revision, place: OwnedSemaphorePermit) -> Result<View, BoxError> {
+        let (start, storage) = (self.start.clone(), self.storage.clone().at(revision));
+        let cluster = tokio::task::spawn_blocking(move || start(storage)).await??;
+        let chain = cluster.chain.clone();
+        let (ready, mut is_ready) = watch::channel(false);
+        let (stop, stopped) = oneshot::channel();
+        let stopped = async {
+            // An error means that the view was dropped.
+            let _ = stopped.await;
+        };
+        tokio::spawn(cluster.run(ready, stopped));
+        // A view that ends before it is ready has no resources.
+        let _ = tokio::time::timeout(START_PATIENCE, is_ready.wait_for(|ready| *ready)).await;
+        Ok(View { chain, began: Instant::now(), last_used: AtomicU64::new(0), _stop: stop, _place: place })
+    }
+
+    /// Fails unless the store still has, or already has, a revision.
+    async fn check_history(&self, revision: Revision) -> Result<(), Status> {
+        let store = self.storage.main_view();
+        let oldest = store.compacted_revision().await.map_err(store_failure)?;
+        if revision < oldest {
+            let why = format!("revision {} is no longer kept: the oldest one is {}", revision.0, oldest.0);
+            return Err(Status::expired(why));
+        }
+        let newest = store.current_revision().await.map_err(store_failure)?;
+        match revision > newest {
+            true => {
+                Err(Status::bad_request(format!("revision {} is in the future: it is {} now", revision.0, newest.0)))
+            }
+            false => Ok(()),
+        }
+    }
+}
+
+impl Interceptor for LookBack {
+    fn intercepts(&self, request: &Request) -> bool {
+        request.headers.contains_key(&AT)
+    }
+
+    fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
+        Box::pin(async move {
+            let preferences = Preferences::of_request(&request);
+            match self.answer(request).await {
+                Ok(response) => response,
+                Err(status) => failure_response(&status, &preferences),
+            }
+        })
+    }
+}
+
+impl View {
+    fn mark_used(&self) {
+        let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last_used.fetch_max(now, Ordering::Relaxed);
+    }
+
+    fn is_idle(&self) -> bool {
+        let last_used = Duration::from_millis(self.last_used.load(Ordering::Relaxed));
+        self.began.elapsed().saturating_sub(last_used) >= IDLE_AFTER
+    }
+}
+
+async fn drop_idle_views(look_back: Weak<LookBack>) {
+    loop {
+        tokio::time::sleep(IDLE_CHECK_INTERVAL).await;
+        let Some(look_back) = look_back.upgrade() else { return };
+        look_back.views.lock().retain(|_, view| !view.is_idle());
+    }
+}
+
+fn parse(text: &str) -> Result<Revision, Status> {
+    let revision = text.parse().ok().filter(|revision| *revision > 0);
+    revision.map(Revision).ok_or_else(|| Status::bad_request(format!("{text:?} is not a revision")))
+}
+
+/// Fails unless the request reads what is stored.
+fn check_is_read(request: &Request, revision: Revision) -> Result<(), Status> {
+    let info = &request.info;
+    let is_get = matches!(request.method, Method::GET | Method::HEAD);
+    let is_read =
+        is_get && info.verb != "watch" && !SESSIONS.contains(&info.subresource.as_str()) && info.verb != "proxy";
+    match is_read {
+        true => Ok(()),
+        false => Err(Status::past(revision.0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn revisions_are_positive_numbers() {
+        assert_eq!(parse("17").ok(), Some(Revision(17)));
+        for text in ["", "0", "-1", "now", "1.5", "99999999999999999999"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}
