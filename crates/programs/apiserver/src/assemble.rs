@@ -78,6 +78,7 @@ fn logical_clusters(host: &mut Background, endpoint: &Endpoint) -> Result<Option
     let serving = endpoint.tls.certificates();
     let shared = SharedHost::of(host, serving, endpoint.authorities.clone());
     shared.add_look_back(host);
+    shared.note_times(&mut host.watch_tasks, &host.signals.shutdown);
     if !hosts_clusters {
         return Ok(None);
     }

@@ -1,12 +1,14 @@
-//! Look back: reads of a cluster as it was at an earlier revision, below `/at/REVISION`.
+//! Look back: reads of a cluster as it was at an earlier revision, below `/at/REVISION` or `/at/TIME`.
 //!
 //! The router turns the path into the header [`AT`]. The request passes the filters of the cluster as it is now, so that
 //! today's users and permissions decide, and is then handled by a read-only cluster whose store ends at the revision.
 
+mod times;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use binnacle_authz::{Attributes, Authorizer};
 use binnacle_endpoints::failure_response;
@@ -20,6 +22,7 @@ use http::header::HeaderName;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
+pub(crate) use self::times::Times;
 use crate::cluster::Cluster;
 use crate::cluster_storage::ClusterStorage;
 
@@ -47,6 +50,7 @@ pub(crate) struct LookBack {
     start: Arc<StartView>,
     /// The places for views in the process.
     places: Arc<Semaphore>,
+    times: Arc<Times>,
     views: Mutex<HashMap<Revision, Arc<View>>>,
     /// Held while a view starts.
     starting: tokio::sync::Mutex<()>,
@@ -67,23 +71,32 @@ impl LookBack {
         storage: ClusterStorage,
         authorizer: Arc<dyn Authorizer>,
         start: Arc<StartView>,
-        places: Arc<Semaphore>,
+        (places, times): (Arc<Semaphore>, Arc<Times>),
     ) -> Arc<Self> {
         let (views, starting) = (Mutex::default(), tokio::sync::Mutex::default());
-        let look_back = Arc::new(Self { storage, authorizer, start, places, views, starting });
+        let look_back = Arc::new(Self { storage, authorizer, start, places, times, views, starting });
         tokio::spawn(drop_idle_views(Arc::downgrade(&look_back)));
         look_back
     }
 
     async fn answer(&self, mut request: Request) -> Result<Response, Status> {
         let text = request.headers.remove(&AT).and_then(|text| text.to_str().map(str::to_owned).ok());
-        let revision = parse(text.as_deref().unwrap_or_default())?;
+        let revision = self.revision(text.as_deref().unwrap_or_default())?;
         request.record.annotate("binnacle.dev/at", &revision.0.to_string());
         check_is_read(&request, revision)?;
         self.check_permission(&request.user.clone()).await?;
         let view = self.view(revision).await?;
         view.mark_used();
         Ok(view.chain.dispatch(request).await)
+    }
+
+    /// Returns the revision that a number or a time names.
+    fn revision(&self, text: &str) -> Result<Revision, Status> {
+        match text.parse() {
+            Ok(0) => Err(Status::bad_request("revisions begin with 1")),
+            Ok(revision) => Ok(Revision(revision)),
+            Err(_) => self.times.revision_at(text, SystemTime::now()),
+        }
     }
 
     async fn check_permission(&self, user: &User) -> Result<(), Status> {
@@ -108,13 +121,24 @@ impl LookBack {
         if let Some(view) = self.views.lock().get(&revision) {
             return Ok(view.clone());
         }
-        let Ok(place) = self.places.clone().try_acquire_owned() else {
-            let why = "too many earlier revisions are being read, please try again later";
-            return Err(Status::too_many_requests(why, 10));
-        };
+        let place = self.place().ok_or_else(|| {
+            Status::too_many_requests("too many earlier revisions are being read, please try again later", 10)
+        })?;
         let view = Arc::new(self.start_view(revision, place).await.map_err(Status::internal)?);
         self.views.lock().insert(revision, view.clone());
         Ok(view)
+    }
+
+    /// Takes a place for a view, if necessary that of the view of this cluster that is unused for the longest time.
+    fn place(&self) -> Option<OwnedSemaphorePermit> {
+        let free = || self.places.clone().try_acquire_owned().ok();
+        free().or_else(|| {
+            let mut views = self.views.lock();
+            let unused = views.iter().filter(|(_, view)| Arc::strong_count(view) == 1);
+            let oldest = unused.min_by_key(|(_, view)| view.began + view.last_used()).map(|(revision, _)| *revision)?;
+            views.remove(&oldest);
+            free()
+        })
     }
 
     async fn start_view(&self, revision: Revision, place: OwnedSemaphorePermit) -> Result<View, BoxError> {
@@ -174,8 +198,12 @@ impl View {
     }
 
     fn is_idle(&self) -> bool {
-        let last_used = Duration::from_millis(self.last_used.load(Ordering::Relaxed));
-        self.began.elapsed().saturating_sub(last_used) >= IDLE_AFTER
+        self.began.elapsed().saturating_sub(self.last_used()) >= IDLE_AFTER
+    }
+
+    /// Returns the time of the last request since the start.
+    fn last_used(&self) -> Duration {
+        Duration::from_millis(self.last_used.load(Ordering::Relaxed))
     }
 }
 
@@ -187,11 +215,6 @@ async fn drop_idle_views(look_back: Weak<LookBack>) {
     }
 }
 
-fn parse(text: &str) -> Result<Revision, Status> {
-    let revision = text.parse().ok().filter(|revision| *revision > 0);
-    revision.map(Revision).ok_or_else(|| Status::bad_request(format!("{text:?} is not a revision")))
-}
-
 /// Fails unless the request reads what is stored.
 fn check_is_read(request: &Request, revision: Revision) -> Result<(), Status> {
     let info = &request.info;
@@ -201,18 +224,5 @@ fn check_is_read(request: &Request, revision: Revision) -> Result<(), Status> {
     match is_read {
         true => Ok(()),
         false => Err(Status::past(revision.0)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn revisions_are_positive_numbers() {
-        assert_eq!(parse("17").ok(), Some(Revision(17)));
-        for text in ["", "0", "-1", "now", "1.5", "99999999999999999999"] {
-            assert!(parse(text).is_err(), "{text}");
-        }
     }
 }

@@ -198,3 +198,49 @@ mod quota {
         write(&*store, "/c", Expect::Absent, "x").await.expect("no limit any more");
     }
 }
+
+/// A store as it was.
+mod past {
+    use binnacle_store::{PastStore, RangeRequest};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_happens_after_its_revision() {
+        let inner: Arc<dyn Store> = Arc::new(EmbeddedStore::ephemeral());
+        let put = async |key: &'static str, value: &'static str| {
+            let op = Op::Put { value: value.into(), lease: None };
+            let done = inner.txn(Txn { key: key.into(), expect: Expect::Anything, op }).await.expect("a put");
+            let TxnResponse::Done { revision, .. } = done else { panic!("{done:?}") };
+            revision
+        };
+        let first = put("/a", "1").await;
+        let then = put("/b", "1").await;
+        put("/a", "2").await;
+        put("/c", "1").await;
+        let past = PastStore::new(inner.clone(), then);
+        let value = async |key: &'static str, at| {
+            let (kv, revision) = past.get(key.into(), at).await.expect("a read");
+            assert_eq!(revision, then);
+            kv.map(|kv| kv.value)
+        };
+        assert_eq!(value("/a", None).await.as_deref(), Some(&b"1"[..]));
+        assert_eq!((value("/c", None).await, value("/b", Some(first)).await), (None, None));
+        let all = RangeRequest { range: prefix_range(b"/"), revision: None, limit: 0, count_only: false };
+        let range = past.range(all).await.expect("a range");
+        assert_eq!((range.kvs.len(), range.count, range.revision), (2, 2, then));
+        assert_eq!(past.current_revision().await.expect("a revision"), then);
+        let later = binnacle_store::Revision(then.0 + 1);
+        assert!(
+            matches!(past.get("/a".into(), Some(later)).await, Err(StoreError::FutureRevision { current }) if current == then)
+        );
+        let op = Op::Put { value: "x".into(), lease: None };
+        let refused = past.txn(Txn { key: "/d".into(), expect: Expect::Absent, op }).await;
+        assert!(matches!(refused, Err(StoreError::Past)));
+        let watch = past.watch(prefix_range(b"/"), then).await.expect("a watch");
+        assert_eq!(watch.control.barrier().await.expect("a barrier").current, then);
+        assert!(matches!(past.watch(prefix_range(b"/"), first).await.err(), Some(StoreError::Past)));
+        inner.compact(later).await.expect("a compaction");
+        assert!(matches!(past.get("/a".into(), None).await, Err(StoreError::Compacted { .. })));
+    }
+}

@@ -10,10 +10,11 @@ use binnacle_controlplane::{EndpointReconciler, identity_lease_name};
 use binnacle_egress::Egress;
 use binnacle_kubelet::{ClientCertificate, ConfigError};
 use binnacle_pki::{ClusterKeys, system_clock};
-use binnacle_request::BoxError;
+use binnacle_request::{BoxError, Shutdown};
 use binnacle_server::{Canary, Metrics};
 use binnacle_transport::Certificates;
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 use super::address::external_address;
 use super::apis::Apis;
@@ -27,7 +28,7 @@ use crate::authentication::Bundle;
 use crate::cluster::Cluster;
 use crate::cluster_storage::ClusterStorage;
 use crate::logical_clusters::{ClusterHost, ClusterInfo, Domain, HostAccess, HostUsers};
-use crate::look_back::{LookBack, MAX_VIEWS};
+use crate::look_back::{LookBack, MAX_VIEWS, Times};
 use crate::settings::{Authentication, Authorization, Debugging, ServiceAccounts, Settings};
 
 /// The annotation of audit events with the name of the cluster.
@@ -44,6 +45,8 @@ pub(super) struct SharedHost {
     serving: Arc<Certificates>,
     /// The places for views of earlier revisions.
     view_places: Arc<Semaphore>,
+    /// The revisions of the host's store at earlier times.
+    times: Arc<Times>,
     /// This host, for what it assembles later.
     itself: Weak<Self>,
     address: SocketAddr,
@@ -64,6 +67,7 @@ impl SharedHost {
         };
         Arc::new_cyclic(|itself| Self {
             view_places: Arc::new(Semaphore::new(MAX_VIEWS)),
+            times: Arc::default(),
             itself: itself.clone(),
             settings: settings_of_clusters(&base.config),
             storage: host.storage.clone(),
@@ -88,7 +92,20 @@ impl SharedHost {
         let Some(host) = self.itself.upgrade() else { return };
         let start = move |storage| host.assemble_past(storage).map_err(BoxError::from);
         let (storage, authorizer) = (cluster.storage.clone(), cluster.access.authorizer.clone());
-        cluster.look_back = Some(LookBack::new(storage, authorizer, Arc::new(start), self.view_places.clone()));
+        cluster.look_back =
+            Some(LookBack::new(storage, authorizer, Arc::new(start), (self.view_places.clone(), self.times.clone())));
+    }
+
+    /// Starts to note the revisions of the host's store, if the host keeps history.
+    pub(super) fn note_times(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
+        let Some(retention) = self.settings.storage.history_retention else { return };
+        let (times, store, stopped) = (self.times.clone(), self.storage.main_view(), shutdown.fired());
+        tasks.spawn(async move {
+            tokio::select! {
+                () = times.sample(&*store, retention) => {}
+                () = stopped => {}
+            }
+        });
     }
 
     /// Assembles a read-only cluster in a storage that ends at a revision. Its requests have passed the filters of

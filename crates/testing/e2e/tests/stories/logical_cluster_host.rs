@@ -5,6 +5,12 @@ use std::path::PathBuf;
 use binnacle_testkit::{Kubectl, Server, wait_until_blocking};
 use serde_json::{Value, json};
 
+/// A definition of a resource.
+pub const THINGS: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+    "metadata": {"name": "things.clusters.test"}, "spec": {"group": "clusters.test", "scope": "Namespaced",
+    "names": {"plural": "things", "kind": "Thing"}, "versions": [{"name": "v1", "served": true, "storage": true,
+    "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}"#;
+
 /// A server with logical clusters, and kubectl of its administrator.
 pub struct Host {
     pub server: Server,

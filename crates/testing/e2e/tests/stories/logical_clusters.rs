@@ -4,12 +4,8 @@ use binnacle_testkit::https::Handshake;
 use binnacle_testkit::{Etcd, Kubelet, wait_until_blocking};
 use serde_json::{Value, json};
 
-use crate::logical_cluster_host::{Host, make_map, maps};
+use crate::logical_cluster_host::{Host, THINGS, make_map, maps};
 
-const THINGS: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-    "metadata": {"name": "things.clusters.test"}, "spec": {"group": "clusters.test", "scope": "Namespaced",
-    "names": {"plural": "things", "kind": "Thing"}, "versions": [{"name": "v1", "served": true, "storage": true,
-    "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}"#;
 const SECRETS: &str = "{apiVersion: apiserver.config.k8s.io/v1, kind: EncryptionConfiguration, resources: [{resources: \
                        [secrets], providers: [{secretbox: {keys: [{name: k, secret: \
                        AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=}]}}]}]}";

@@ -79,6 +79,7 @@ mod logical_cluster_backups;
 mod logical_cluster_host;
 mod logical_cluster_quotas;
 mod logical_clusters;
+mod look_back;
 mod lost_answers;
 mod migration;
 mod namespaces;
