@@ -49,6 +49,9 @@ _binnacle() {
             binnacle,sizes)
                 cmd="binnacle__subcmd__sizes"
                 ;;
+            binnacle__subcmd__cluster,backup)
+                cmd="binnacle__subcmd__cluster__subcmd__backup"
+                ;;
             binnacle__subcmd__cluster,create)
                 cmd="binnacle__subcmd__cluster__subcmd__create"
                 ;;
@@ -64,11 +67,17 @@ _binnacle() {
             binnacle__subcmd__cluster,list)
                 cmd="binnacle__subcmd__cluster__subcmd__list"
                 ;;
+            binnacle__subcmd__cluster,restore)
+                cmd="binnacle__subcmd__cluster__subcmd__restore"
+                ;;
             binnacle__subcmd__cluster,resume)
                 cmd="binnacle__subcmd__cluster__subcmd__resume"
                 ;;
             binnacle__subcmd__cluster,suspend)
                 cmd="binnacle__subcmd__cluster__subcmd__suspend"
+                ;;
+            binnacle__subcmd__cluster__subcmd__help,backup)
+                cmd="binnacle__subcmd__cluster__subcmd__help__subcmd__backup"
                 ;;
             binnacle__subcmd__cluster__subcmd__help,create)
                 cmd="binnacle__subcmd__cluster__subcmd__help__subcmd__create"
@@ -84,6 +93,9 @@ _binnacle() {
                 ;;
             binnacle__subcmd__cluster__subcmd__help,list)
                 cmd="binnacle__subcmd__cluster__subcmd__help__subcmd__list"
+                ;;
+            binnacle__subcmd__cluster__subcmd__help,restore)
+                cmd="binnacle__subcmd__cluster__subcmd__help__subcmd__restore"
                 ;;
             binnacle__subcmd__cluster__subcmd__help,resume)
                 cmd="binnacle__subcmd__cluster__subcmd__help__subcmd__resume"
@@ -124,6 +136,9 @@ _binnacle() {
             binnacle__subcmd__help,sizes)
                 cmd="binnacle__subcmd__help__subcmd__sizes"
                 ;;
+            binnacle__subcmd__help__subcmd__cluster,backup)
+                cmd="binnacle__subcmd__help__subcmd__cluster__subcmd__backup"
+                ;;
             binnacle__subcmd__help__subcmd__cluster,create)
                 cmd="binnacle__subcmd__help__subcmd__cluster__subcmd__create"
                 ;;
@@ -135,6 +150,9 @@ _binnacle() {
                 ;;
             binnacle__subcmd__help__subcmd__cluster,list)
                 cmd="binnacle__subcmd__help__subcmd__cluster__subcmd__list"
+                ;;
+            binnacle__subcmd__help__subcmd__cluster,restore)
+                cmd="binnacle__subcmd__help__subcmd__cluster__subcmd__restore"
                 ;;
             binnacle__subcmd__help__subcmd__cluster,resume)
                 cmd="binnacle__subcmd__help__subcmd__cluster__subcmd__resume"
@@ -215,8 +233,26 @@ _binnacle() {
             return 0
             ;;
         binnacle__subcmd__cluster)
-            opts="-h --kubeconfig --help create list kubeconfig suspend resume delete help"
+            opts="-h --kubeconfig --help create list kubeconfig suspend resume backup restore delete help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --kubeconfig)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__cluster__subcmd__backup)
+            opts="-h --kubeconfig --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -273,8 +309,22 @@ _binnacle() {
             return 0
             ;;
         binnacle__subcmd__cluster__subcmd__help)
-            opts="create list kubeconfig suspend resume delete help"
+            opts="create list kubeconfig suspend resume backup restore delete help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__cluster__subcmd__help__subcmd__backup)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -356,6 +406,20 @@ _binnacle() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        binnacle__subcmd__cluster__subcmd__help__subcmd__restore)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         binnacle__subcmd__cluster__subcmd__help__subcmd__resume)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
@@ -417,6 +481,28 @@ _binnacle() {
                 return 0
             fi
             case "${prev}" in
+                --kubeconfig)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__cluster__subcmd__restore)
+            opts="-h --idle-after --kubeconfig --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --idle-after)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --kubeconfig)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -649,8 +735,22 @@ _binnacle() {
             return 0
             ;;
         binnacle__subcmd__help__subcmd__cluster)
-            opts="create list kubeconfig suspend resume delete"
+            opts="create list kubeconfig suspend resume backup restore delete"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__help__subcmd__cluster__subcmd__backup)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -705,6 +805,20 @@ _binnacle() {
             return 0
             ;;
         binnacle__subcmd__help__subcmd__cluster__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__help__subcmd__cluster__subcmd__restore)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

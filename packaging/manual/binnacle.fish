@@ -80,15 +80,17 @@ complete -c binnacle -n "__fish_binnacle_using_subcommand salvage" -l bump-revis
 complete -c binnacle -n "__fish_binnacle_using_subcommand salvage" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
 complete -c binnacle -n "__fish_binnacle_using_subcommand salvage" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume delete help" -l kubeconfig -d 'The kubeconfig of the server that hosts the clusters; if neither this nor KUBECONFIG is set, ~/.kube/config' -r -F
-complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume delete help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume delete help" -f -a "create" -d 'Creates a cluster, and waits until it is ready'
-complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume delete help" -f -a "list" -d 'Lists all clusters'
-complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume delete help" -f -a "kubeconfig" -d 'Writes the kubeconfig of a cluster\'s administrator, and prints the path of the file'
-complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume delete help" -f -a "suspend" -d 'Stops a cluster, which then refuses requests'
-complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume delete help" -f -a "resume" -d 'Ends the suspension of a cluster'
-complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume delete help" -f -a "delete" -d 'Deletes a cluster with all its objects'
-complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume delete help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume backup restore delete help" -l kubeconfig -d 'The kubeconfig of the server that hosts the clusters; if neither this nor KUBECONFIG is set, ~/.kube/config' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume backup restore delete help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume backup restore delete help" -f -a "create" -d 'Creates a cluster, and waits until it is ready'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume backup restore delete help" -f -a "list" -d 'Lists all clusters'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume backup restore delete help" -f -a "kubeconfig" -d 'Writes the kubeconfig of a cluster\'s administrator, and prints the path of the file'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume backup restore delete help" -f -a "suspend" -d 'Stops a cluster, which then refuses requests'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume backup restore delete help" -f -a "resume" -d 'Ends the suspension of a cluster'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume backup restore delete help" -f -a "backup" -d 'Backs up a cluster to a file'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume backup restore delete help" -f -a "restore" -d 'Creates a cluster from a backup'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume backup restore delete help" -f -a "delete" -d 'Deletes a cluster with all its objects'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume backup restore delete help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from create" -l idle-after -d 'Stop the cluster after this time without requests, until the next one; 0s for never [default: 10m]' -r
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from create" -l kubeconfig -d 'The kubeconfig of the server that hosts the clusters; if neither this nor KUBECONFIG is set, ~/.kube/config' -r -F
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from create" -s h -l help -d 'Print help'
@@ -101,6 +103,11 @@ complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_se
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from suspend" -s h -l help -d 'Print help'
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from resume" -l kubeconfig -d 'The kubeconfig of the server that hosts the clusters; if neither this nor KUBECONFIG is set, ~/.kube/config' -r -F
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from resume" -s h -l help -d 'Print help'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from backup" -l kubeconfig -d 'The kubeconfig of the server that hosts the clusters; if neither this nor KUBECONFIG is set, ~/.kube/config' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from backup" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from restore" -l idle-after -d 'Stop the cluster after this time without requests, until the next one; 0s for never [default: 10m]' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from restore" -l kubeconfig -d 'The kubeconfig of the server that hosts the clusters; if neither this nor KUBECONFIG is set, ~/.kube/config' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from restore" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from delete" -l kubeconfig -d 'The kubeconfig of the server that hosts the clusters; if neither this nor KUBECONFIG is set, ~/.kube/config' -r -F
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from delete" -s h -l help -d 'Print help'
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from help" -f -a "create" -d 'Creates a cluster, and waits until it is ready'
@@ -108,6 +115,8 @@ complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_se
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from help" -f -a "kubeconfig" -d 'Writes the kubeconfig of a cluster\'s administrator, and prints the path of the file'
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from help" -f -a "suspend" -d 'Stops a cluster, which then refuses requests'
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from help" -f -a "resume" -d 'Ends the suspension of a cluster'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from help" -f -a "backup" -d 'Backs up a cluster to a file'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from help" -f -a "restore" -d 'Creates a cluster from a backup'
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from help" -f -a "delete" -d 'Deletes a cluster with all its objects'
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l from -d 'The audit log, HAR file or directory of recorded cases to replay' -r -F
@@ -150,4 +159,6 @@ complete -c binnacle -n "__fish_binnacle_using_subcommand help; and __fish_seen_
 complete -c binnacle -n "__fish_binnacle_using_subcommand help; and __fish_seen_subcommand_from cluster" -f -a "kubeconfig" -d 'Writes the kubeconfig of a cluster\'s administrator, and prints the path of the file'
 complete -c binnacle -n "__fish_binnacle_using_subcommand help; and __fish_seen_subcommand_from cluster" -f -a "suspend" -d 'Stops a cluster, which then refuses requests'
 complete -c binnacle -n "__fish_binnacle_using_subcommand help; and __fish_seen_subcommand_from cluster" -f -a "resume" -d 'Ends the suspension of a cluster'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and __fish_seen_subcommand_from cluster" -f -a "backup" -d 'Backs up a cluster to a file'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and __fish_seen_subcommand_from cluster" -f -a "restore" -d 'Creates a cluster from a backup'
 complete -c binnacle -n "__fish_binnacle_using_subcommand help; and __fish_seen_subcommand_from cluster" -f -a "delete" -d 'Deletes a cluster with all its objects'
