@@ -37,6 +37,9 @@ _binnacle() {
             binnacle,help)
                 cmd="binnacle__subcmd__help"
                 ;;
+            binnacle,history)
+                cmd="binnacle__subcmd__history"
+                ;;
             binnacle,migrate)
                 cmd="binnacle__subcmd__migrate"
                 ;;
@@ -124,6 +127,9 @@ _binnacle() {
             binnacle__subcmd__help,help)
                 cmd="binnacle__subcmd__help__subcmd__help"
                 ;;
+            binnacle__subcmd__help,history)
+                cmd="binnacle__subcmd__help__subcmd__history"
+                ;;
             binnacle__subcmd__help,migrate)
                 cmd="binnacle__subcmd__help__subcmd__migrate"
                 ;;
@@ -167,7 +173,7 @@ _binnacle() {
 
     case "${cmd}" in
         binnacle)
-            opts="-h -V --help --version check doctor sizes migrate backup restore salvage cluster compare completion help"
+            opts="-h -V --help --version check doctor sizes history migrate backup restore salvage cluster compare completion help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -693,7 +699,7 @@ _binnacle() {
             return 0
             ;;
         binnacle__subcmd__help)
-            opts="check doctor sizes migrate backup restore salvage cluster compare completion help"
+            opts="check doctor sizes history migrate backup restore salvage cluster compare completion help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -916,6 +922,20 @@ _binnacle() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        binnacle__subcmd__help__subcmd__history)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         binnacle__subcmd__help__subcmd__migrate)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -965,6 +985,48 @@ _binnacle() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__history)
+            opts="-o -h --encryption-provider-config --etcd-prefix --etcd-cafile --etcd-certfile --etcd-keyfile --output --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --encryption-provider-config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --etcd-prefix)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --etcd-cafile)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --etcd-certfile)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --etcd-keyfile)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

@@ -29,6 +29,7 @@ complete -c binnacle -n "__fish_binnacle_needs_command" -s V -l version -d 'Prin
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "check" -d 'Checks a data directory or a backup file for damage'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "doctor" -d 'Checks whether this release can serve a store'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "sizes" -d 'Shows the size of each resource in a store'
+complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "history" -d 'Shows the versions of an object'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "migrate" -d 'Copies all data from one store to another'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "backup" -d 'Backs up a store to a file'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "restore" -d 'Restores a backup, an etcd snapshot or a kine database to a data directory'
@@ -56,6 +57,14 @@ complete -c binnacle -n "__fish_binnacle_using_subcommand sizes" -l etcd-keyfile
 complete -c binnacle -n "__fish_binnacle_using_subcommand sizes" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
 complete -c binnacle -n "__fish_binnacle_using_subcommand sizes" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c binnacle -n "__fish_binnacle_using_subcommand history" -l encryption-provider-config -d 'The EncryptionConfiguration of the server, for encrypted objects' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand history" -l etcd-prefix -d 'Prefix of the keys of all objects in etcd' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand history" -l etcd-cafile -d 'The certificate authorities for the serving certificates of etcd; if not set, those of the system' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand history" -l etcd-certfile -d 'The TLS client certificate for etcd' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand history" -l etcd-keyfile -d 'The TLS client key of --etcd-certfile' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand history" -s o -l output -d 'Output format' -r -f -a "text\t''
+json\t''"
+complete -c binnacle -n "__fish_binnacle_using_subcommand history" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l from -d 'The source: embedded:DIR or etcd:URL[,URL...]' -r
 complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l to -d 'The target, which must be empty or hold an unfinished migration from the same source' -r
 complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l etcd-prefix -d 'Prefix of the keys of all objects in etcd' -r
@@ -143,17 +152,18 @@ complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l dry-run -d
 complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l impersonate -d 'Send each request of an audit log as the user who sent it'
 complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c binnacle -n "__fish_binnacle_using_subcommand completion" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage cluster compare completion help" -f -a "check" -d 'Checks a data directory or a backup file for damage'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage cluster compare completion help" -f -a "doctor" -d 'Checks whether this release can serve a store'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage cluster compare completion help" -f -a "sizes" -d 'Shows the size of each resource in a store'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage cluster compare completion help" -f -a "migrate" -d 'Copies all data from one store to another'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage cluster compare completion help" -f -a "backup" -d 'Backs up a store to a file'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage cluster compare completion help" -f -a "restore" -d 'Restores a backup, an etcd snapshot or a kine database to a data directory'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage cluster compare completion help" -f -a "salvage" -d 'Copies the intact objects of a damaged store to a new one'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage cluster compare completion help" -f -a "cluster" -d 'Creates, lists and deletes logical clusters'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage cluster compare completion help" -f -a "compare" -d 'Replays requests against two API servers and compares the answers'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage cluster compare completion help" -f -a "completion" -d 'Prints the completion script for a shell'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage cluster compare completion help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "check" -d 'Checks a data directory or a backup file for damage'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "doctor" -d 'Checks whether this release can serve a store'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "sizes" -d 'Shows the size of each resource in a store'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "history" -d 'Shows the versions of an object'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "migrate" -d 'Copies all data from one store to another'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "backup" -d 'Backs up a store to a file'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "restore" -d 'Restores a backup, an etcd snapshot or a kine database to a data directory'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "salvage" -d 'Copies the intact objects of a damaged store to a new one'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "cluster" -d 'Creates, lists and deletes logical clusters'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "compare" -d 'Replays requests against two API servers and compares the answers'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "completion" -d 'Prints the completion script for a shell'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c binnacle -n "__fish_binnacle_using_subcommand help; and __fish_seen_subcommand_from cluster" -f -a "create" -d 'Creates a cluster, and waits until it is ready'
 complete -c binnacle -n "__fish_binnacle_using_subcommand help; and __fish_seen_subcommand_from cluster" -f -a "list" -d 'Lists all clusters'
 complete -c binnacle -n "__fish_binnacle_using_subcommand help; and __fish_seen_subcommand_from cluster" -f -a "kubeconfig" -d 'Writes the kubeconfig of a cluster\'s administrator, and prints the path of the file'

@@ -3,13 +3,14 @@
 use super::archive::Tree;
 use crate::gzip::{Effort, pack};
 
-const PAGES: [(&str, &str); 12] = [
+const PAGES: [(&str, &str); 13] = [
     ("binnacle-backup.8", include_str!("../../../packaging/manual/binnacle-backup.8")),
     ("binnacle-check.8", include_str!("../../../packaging/manual/binnacle-check.8")),
     ("binnacle-cluster.8", include_str!("../../../packaging/manual/binnacle-cluster.8")),
     ("binnacle-compare.8", include_str!("../../../packaging/manual/binnacle-compare.8")),
     ("binnacle-completion.8", include_str!("../../../packaging/manual/binnacle-completion.8")),
     ("binnacle-doctor.8", include_str!("../../../packaging/manual/binnacle-doctor.8")),
+    ("binnacle-history.8", include_str!("../../../packaging/manual/binnacle-history.8")),
     ("binnacle-migrate.8", include_str!("../../../packaging/manual/binnacle-migrate.8")),
     ("binnacle-restore.8", include_str!("../../../packaging/manual/binnacle-restore.8")),
     ("binnacle-salvage.8", include_str!("../../../packaging/manual/binnacle-salvage.8")),

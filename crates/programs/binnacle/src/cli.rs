@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::Value;
 
 use crate::location::{EtcdAccess, ReadableStore, StoreLocation, directory};
-use crate::{Error, backup, check, cluster, compare, completion, doctor, migrate, salvage, sizes};
+use crate::{Error, backup, check, cluster, compare, completion, doctor, history, migrate, salvage, sizes};
 
 const ABOUT: &str = "\
 Administers the data of Binnacle's kube-apiserver: checks, measures, backs up and restores a store, and migrates it between the \
@@ -30,6 +30,7 @@ pub fn command() -> Command {
         .subcommand(check_command())
         .subcommand(doctor_command())
         .subcommand(sizes_command())
+        .subcommand(history_command())
         .subcommand(migrate_command())
         .subcommand(backup_command())
         .subcommand(restore_command())
@@ -55,11 +56,9 @@ fn check_command() -> Command {
 }
 
 fn doctor_command() -> Command {
-    let encryption = Arg::new("encryption-provider-config")
-        .long("encryption-provider-config")
-        .value_name("FILE")
-        .value_parser(value_parser!(PathBuf))
-        .help("The EncryptionConfiguration of the server, to decrypt values; without it, encrypted values are reported as problems");
+    let encryption = encryption_config(
+        "The EncryptionConfiguration of the server, to decrypt values; without it, encrypted values are reported as problems",
+    );
     Command::new("doctor")
         .about("Checks whether this release can serve a store")
         .long_about(
@@ -90,6 +89,32 @@ fn sizes_command() -> Command {
         .arg(largest)
         .args(etcd_flags())
         .arg(output())
+}
+
+fn history_command() -> Command {
+    let text = |name: &'static str, value: &'static str| Arg::new(name).value_name(value).required(true);
+    Command::new("history")
+        .about("Shows the versions of an object")
+        .long_about(
+            "Lists the versions of one object in the retained history, oldest first: the revision, what happened, who wrote fields of \
+             it (the manager, operation and time in metadata.managedFields), and each field that differs from the version before. \
+             The server of an embedded store may be running. Nothing is changed. How long history is kept is set by the \
+             server's --history-retention.",
+        )
+        .arg(store())
+        .arg(text("resource", "RESOURCE").help("The resource: PLURAL, or PLURAL.GROUP, for example deployments.apps"))
+        .arg(text("name", "NAME").help("The object: NAME, or NAMESPACE/NAME"))
+        .arg(encryption_config("The EncryptionConfiguration of the server, for encrypted objects"))
+        .args(etcd_flags())
+        .arg(output())
+}
+
+fn encryption_config(help: &'static str) -> Arg {
+    Arg::new("encryption-provider-config")
+        .long("encryption-provider-config")
+        .value_name("FILE")
+        .value_parser(value_parser!(PathBuf))
+        .help(help)
 }
 
 fn migrate_command() -> Command {
@@ -265,6 +290,15 @@ pub async fn run(matches: &ArgMatches) -> Result<bool, Error> {
             let sizes = sizes::measure(&open(matches).await?, largest.into()).await;
             let sizes = sizes.map_err(|error| about_etcd(matches, error))?;
             print(matches, sizes.text(), &sizes.json())?;
+            Ok(true)
+        }
+        "history" => {
+            let text = |name: &str| matches.get_one::<String>(name).map(String::as_str).unwrap_or_default();
+            let object = history::ObjectName { resource: text("resource"), name: text("name") };
+            let encryption = path(matches, "encryption-provider-config");
+            let history = history::read(&open(matches).await?, &object, encryption.as_deref()).await;
+            let history = history.map_err(|error| about_etcd(matches, error))?;
+            print(matches, history.text(), &history.json())?;
             Ok(true)
         }
         "cluster" => {

@@ -87,7 +87,7 @@ pub(crate) async fn examine(opened: &ReadableStore, encryption: Option<&Path>) -
     Ok(diagnosis)
 }
 
-async fn configured(path: &Path, root: &str) -> Result<Encryption, Error> {
+pub(crate) async fn configured(path: &Path, root: &str) -> Result<Encryption, Error> {
     let metrics = Metrics::unregistered().map_err(|error| Error::new(error.to_string()))?;
     let loaded = load(path, false, &metrics).await.map_err(|error| Error::new(error.to_string()))?;
     Ok(Encryption::new(StorageKeys::new(root, key_prefixes()), loaded.transformers, metrics))

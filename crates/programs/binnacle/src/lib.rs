@@ -11,6 +11,7 @@ mod compare;
 mod completion;
 mod doctor;
 mod error;
+mod history;
 mod keys;
 mod location;
 #[cfg(test)]

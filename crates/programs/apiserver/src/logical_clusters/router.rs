@@ -300,7 +300,8 @@ mod tests {
                 request = request.header(HOST, host);
             }
             let request = request.body(()).unwrap();
-            let connection = ConnectionInfo { server_name: in_handshake.map(Into::into), ..ConnectionInfo::default() };
+            let mut connection = ConnectionInfo::default();
+            connection.server_name = in_handshake.map(Into::into);
             let got = named_cluster(&domain, &request, &connection).map_err(|status| status.code());
             assert_eq!(
                 got.as_ref().map(|name| name.as_deref()),
