@@ -192,7 +192,9 @@ impl Version {
 
 impl Writer {
     fn text(&self) -> String {
-        format!("{} ({}) at {}", self.manager, self.operation, self.time)
+        // Entries of the subresource scale have no time.
+        let time = if self.time.is_empty() { String::new() } else { format!(" at {}", self.time) };
+        format!("{} ({}){time}", self.manager, self.operation)
     }
 }
 

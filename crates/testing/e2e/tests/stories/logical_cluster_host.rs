@@ -6,26 +6,26 @@ use binnacle_testkit::{Kubectl, Server, wait_until_blocking};
 use serde_json::{Value, json};
 
 /// A definition of a resource.
-pub const THINGS: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+pub(crate) const THINGS: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
     "metadata": {"name": "things.clusters.test"}, "spec": {"group": "clusters.test", "scope": "Namespaced",
     "names": {"plural": "things", "kind": "Thing"}, "versions": [{"name": "v1", "served": true, "storage": true,
     "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}"#;
 
 /// A server with logical clusters, and kubectl of its administrator.
-pub struct Host {
-    pub server: Server,
-    pub kubectl: Kubectl,
+pub(crate) struct Host {
+    pub(crate) server: Server,
+    pub(crate) kubectl: Kubectl,
 }
 
 impl Host {
-    pub fn start(flags: &[&str]) -> Self {
+    pub(crate) fn start(flags: &[&str]) -> Self {
         let server = Server::durable_with(&[&["--logical-clusters"], flags].concat());
         let kubectl = Kubectl::new(&server);
         Self { server, kubectl }
     }
 
     /// Creates a cluster, and returns kubectl of its administrator.
-    pub fn create(&self, name: &str, spec: &Value) -> Kubectl {
+    pub(crate) fn create(&self, name: &str, spec: &Value) -> Kubectl {
         let object =
             json!({"apiVersion": "binnacle.dev/v1alpha1", "kind": "LogicalCluster", "metadata": {"name": name},
             "spec": spec})
@@ -38,18 +38,18 @@ impl Host {
     }
 
     /// Waits until a cluster is ready, and returns kubectl of its administrator.
-    pub fn administrator(&self, name: &str) -> Kubectl {
+    pub(crate) fn administrator(&self, name: &str) -> Kubectl {
         self.wait_for(name, "Ready");
         self.kubectl.with_kubeconfig(self.kubeconfig(name))
     }
 
-    pub fn wait_for(&self, name: &str, phase: &str) {
+    pub(crate) fn wait_for(&self, name: &str, phase: &str) {
         let phase = format!("--for=jsonpath={{.status.phase}}={phase}");
         self.kubectl.ok(&["wait", &phase, &format!("logicalclusters/{name}"), "--timeout=30s"]);
     }
 
     /// Writes the kubeconfig of a cluster's administrator to a file.
-    pub fn kubeconfig(&self, name: &str) -> PathBuf {
+    pub(crate) fn kubeconfig(&self, name: &str) -> PathBuf {
         let secret = self.kubectl.ok(&[
             "get",
             "secret",
@@ -63,7 +63,7 @@ impl Host {
     }
 
     /// Waits until this number of clusters is awake.
-    pub fn wait_for_awake(&self, count: usize) {
+    pub(crate) fn wait_for_awake(&self, count: usize) {
         wait_until_blocking("the number of clusters that are awake", || {
             let metrics = self.kubectl.ok(&["get", "--raw", "/metrics"]);
             metrics.contains(&format!("\nbinnacle_logical_clusters_awake {count}\n")).then_some(())
@@ -72,10 +72,10 @@ impl Host {
 }
 
 /// The names of the config maps that a test made.
-pub fn maps(kubectl: &Kubectl) -> String {
+pub(crate) fn maps(kubectl: &Kubectl) -> String {
     kubectl.ok(&["get", "configmaps", "--namespace=default", "--output=name"])
 }
 
-pub fn make_map(kubectl: &Kubectl, name: &str) {
+pub(crate) fn make_map(kubectl: &Kubectl, name: &str) {
     kubectl.ok(&["create", "configmap", "--namespace=default", name, &format!("--from-literal=of={name}")]);
 }
