@@ -82,7 +82,7 @@ pub(super) async fn restore(host: &Host, name: &str, file: &Path, idle_after: Op
     };
     let restored = restored.await;
     if restored.is_err() {
-        // What was restored is not the cluster. The first error is the one to show.
+        // The cluster is incomplete. The first error is the one to show.
         let _ = host.delete(name).await;
     }
     restored

@@ -96,7 +96,7 @@ fn cluster_moves_to_another_host() {
     assert!(gone.out.contains("410") || gone.err.contains("too old resource version"), "{gone}");
 }
 
-/// A cluster is restored only while it is suspended and empty, and by those who may.
+/// A cluster is restored only while it is suspended and empty, and by users with the permission.
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn restores_only_into_new_clusters() {
