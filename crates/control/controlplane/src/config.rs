@@ -18,6 +18,8 @@ pub struct Config {
     pub kubernetes_node_port: u16,
     /// `--endpoint-reconciler-type`.
     pub endpoint_reconciler: EndpointReconciler,
+    /// True if the roles, bindings and priority classes that every cluster has were checked earlier.
+    pub has_bootstrap_objects: bool,
     /// `--advertise-address` and `--secure-port`: this server's address for the cluster. Without it the service
     /// `kubernetes` has no endpoint for this server.
     pub advertised: Option<SocketAddr>,
@@ -70,6 +72,7 @@ impl Default for Config {
             services: ServiceConfig::default(),
             kubernetes_node_port: 0,
             endpoint_reconciler: EndpointReconciler::Lease,
+            has_bootstrap_objects: false,
             advertised: None,
             peer_advertised: None,
             hostname: None,

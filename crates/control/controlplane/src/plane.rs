@@ -75,10 +75,20 @@ impl ControlPlane {
             .optional()
             .with_cleanup(ctx, |ctx| Box::pin(kubernetes_service::remove_endpoints(ctx))),
             Controller::periodic("rbac/bootstrap-roles", None, ctx, |ctx| {
-                Box::pin(bootstrap_roles::ensure(&ctx.resources))
+                Box::pin(async {
+                    match ctx.config.has_bootstrap_objects {
+                        true => Ok(()),
+                        false => bootstrap_roles::ensure(&ctx.resources).await,
+                    }
+                })
             }),
             Controller::periodic("scheduling/bootstrap-system-priority-classes", None, ctx, |ctx| {
-                Box::pin(priority_classes::ensure(&ctx.resources))
+                Box::pin(async {
+                    match ctx.config.has_bootstrap_objects {
+                        true => Ok(()),
+                        false => priority_classes::ensure(&ctx.resources).await,
+                    }
+                })
             }),
             Controller::watch("start-cluster-authentication-info-controller", &[], ctx, |ctx, done, shutdown| {
                 Box::pin(cluster_authentication::run(ctx, done, shutdown))

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use binnacle_authz::{Attributes, Authorizer};
 use binnacle_endpoints::failure_response;
 use binnacle_meta::{GroupResource, Status};
-use binnacle_registry::store_failure;
+use binnacle_registry::{Catalog, store_failure};
 use binnacle_request::{BoxError, BoxFuture, Interceptor, Preferences, Request, Response, User};
 use binnacle_server::Chain;
 use binnacle_store::Revision;
@@ -59,6 +59,7 @@ pub(crate) struct LookBack {
 /// A cluster at one revision. It ends when it is dropped.
 struct View {
     chain: Arc<Chain>,
+    resources: Catalog,
     began: Instant,
     /// The milliseconds from `began` to the last request.
     last_used: AtomicU64,
@@ -87,6 +88,15 @@ impl LookBack {
         self.check_permission(&request.user.clone()).await?;
         let view = self.view(revision).await?;
         view.mark_used();
+        let info = &request.info;
+        // Objects of aggregated API servers would be those of today.
+        if info.is_resource_request && view.resources.find(&info.api_group, &info.api_version, &info.resource).is_none()
+        {
+            return Err(Status::not_found(
+                &GroupResource::new(info.api_group.clone(), info.resource.clone()),
+                &info.name,
+            ));
+        }
         Ok(view.chain.dispatch(request).await)
     }
 
@@ -144,7 +154,7 @@ impl LookBack {
     async fn start_view(&self, revision: Revision, place: OwnedSemaphorePermit) -> Result<View, BoxError> {
         let (start, storage) = (self.start.clone(), self.storage.clone().at(revision));
         let cluster = tokio::task::spawn_blocking(move || start(storage)).await??;
-        let chain = cluster.chain.clone();
+        let (chain, resources) = (cluster.chain.clone(), cluster.resources.clone());
         let (ready, mut is_ready) = watch::channel(false);
         let (stop, stopped) = oneshot::channel();
         let stopped = async {
@@ -154,7 +164,7 @@ impl LookBack {
         tokio::spawn(cluster.run(ready, stopped));
         // A view that ends before it is ready has no resources.
         let _ = tokio::time::timeout(START_PATIENCE, is_ready.wait_for(|ready| *ready)).await;
-        Ok(View { chain, began: Instant::now(), last_used: AtomicU64::new(0), _stop: stop, _place: place })
+        Ok(View { chain, resources, began: Instant::now(), last_used: AtomicU64::new(0), _stop: stop, _place: place })
     }
 
     /// Fails unless the store still has, or already has, a revision.

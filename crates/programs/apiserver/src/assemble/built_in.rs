@@ -234,6 +234,7 @@ fn control_plane_config(config: &Settings, address: SocketAddr, access: &Access)
         peer_advertised: config.misc.peer_advertised,
         hostname: config.misc.hostname.clone(),
         endpoint_reconciler: config.misc.endpoint_reconciler,
+        has_bootstrap_objects: config.misc.has_bootstrap_objects,
         kubernetes_node_port: config.misc.kubernetes_service_node_port,
         storage_initialization: config.generic.storage_initialization,
         leadership: config.misc.leadership,

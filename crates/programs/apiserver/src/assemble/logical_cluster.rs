@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use binnacle_audit::Auditor;
@@ -157,7 +158,7 @@ impl SharedHost {
         storage: ClusterStorage,
         port: Option<u16>,
     ) -> Result<Cluster, StartFailure> {
-        let ClusterInfo { name, keys, limits, .. } = info;
+        let ClusterInfo { name, keys, limits, has_started, .. } = info;
         // The issuer of tokens stays the same when the cluster gets other names.
         let url = self.path_url(name);
         let mut config = self.settings.clone();
@@ -168,6 +169,7 @@ impl SharedHost {
         config.authentication.service_accounts.issuers = vec![url.clone()];
         config.authentication.service_accounts.jwks_uri = Some(format!("{url}/openid/v1/jwks"));
         config.authentication.api_audiences = vec![url.clone()];
+        config.misc.has_bootstrap_objects = has_started.load(Ordering::Relaxed);
         config.misc.kubelet.identity = Some(kubelet_client(keys)?);
         let storage = storage.limited(limits.storage.subscribe());
         let inputs = self.inputs(config, storage, (url, port.unwrap_or(self.address.port())))?;

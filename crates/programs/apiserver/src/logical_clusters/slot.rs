@@ -1,7 +1,7 @@
 //! A logical cluster while it is awake, and what is kept while it is asleep.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
@@ -28,6 +28,8 @@ pub(crate) struct ClusterInfo {
     pub(crate) uid: Text,
     pub(crate) keys: ClusterKeys,
     pub(crate) limits: Limits,
+    /// True once the cluster was started by this process, and has the objects that every cluster has.
+    pub(crate) has_started: AtomicBool,
 }
 
 /// A logical cluster, awake or asleep.
@@ -116,7 +118,13 @@ impl Slot {
         spec: Spec,
     ) -> Self {
         Self {
-            info: Arc::new(ClusterInfo { name, uid, keys, limits: Limits::new(spec.quota) }),
+            info: Arc::new(ClusterInfo {
+                name,
+                uid,
+                keys,
+                limits: Limits::new(spec.quota),
+                has_started: AtomicBool::new(false),
+            }),
             starts,
             host_shutdown,
             spec: RwLock::new(spec),
@@ -246,7 +254,10 @@ impl Slot {
         };
         let task = tokio::spawn(cluster.run(ready, stopped));
         // A cluster that ends before it is ready refuses requests.
-        let _ = tokio::time::timeout(START_PATIENCE, is_ready.wait_for(|ready| *ready)).await;
+        let waited = tokio::time::timeout(START_PATIENCE, is_ready.wait_for(|ready| *ready)).await;
+        if matches!(waited, Ok(Ok(_))) {
+            self.info.has_started.store(true, Ordering::Relaxed);
+        }
         *state = State::Awake(ClusterTask { port, stop, task, _awake: self.starts.count(began) });
         self.chain.store(Some(chain.clone()));
         Ok(chain)

@@ -37,6 +37,8 @@ pub struct Misc {
     pub kubernetes_service_node_port: u16,
     /// True when the server hosts logical clusters.
     pub logical_clusters: bool,
+    /// True for a logical cluster that continues after sleep: its roles and priority classes were checked before.
+    pub has_bootstrap_objects: bool,
     /// `--logical-cluster-domain`: each cluster has the host name `NAME.DOMAIN`.
     pub cluster_domain: Option<String>,
     /// The number of logical clusters that may be awake without requests.
@@ -63,6 +65,7 @@ impl Default for Misc {
             rejects_redirects: true,
             kubernetes_service_node_port: 0,
             logical_clusters: false,
+            has_bootstrap_objects: false,
             cluster_domain: None,
             max_awake_clusters: 500,
         }

@@ -185,6 +185,7 @@ impl FromFlags for Misc {
         Ok(Self {
             kubernetes_service_node_port: kubernetes_node_port(flags, ports)?,
             logical_clusters: logical_clusters(flags)?,
+            has_bootstrap_objects: false,
             cluster_domain: cluster_domain(flags)?,
             max_awake_clusters: max_awake_clusters(flags)?,
             allow_privileged: flags.flag("allow-privileged")?,

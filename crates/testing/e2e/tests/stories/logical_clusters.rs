@@ -125,8 +125,11 @@ fn idle_cluster_sleeps_until_a_request() {
     watch.until("configmap/later");
     assert_eq!(maps(&b), "configmap/two\n");
     drop(watch);
+    // A cluster that wakes is no server that starts, which would restore the role.
+    a.ok(&["delete", "clusterrole", "view"]);
     host.wait_for_awake(0);
     assert_eq!(maps(&a), "configmap/later\nconfigmap/one\n");
+    assert!(a.fails(&["get", "clusterrole", "view"]).contains("NotFound"));
 }
 
 /// The memory of clusters that anybody can wake has a bound.
