@@ -36,7 +36,7 @@ class Client:
         """Opens a connection for some requests, one after the other. It is direct, whatever the environment says of
         proxies."""
         opened = http.client.HTTPSConnection(
-            self._address.hostname, self._address.port, timeout=self._patience, context=self._context
+            self._address.hostname or "", self._address.port, timeout=self._patience, context=self._context
         )
         try:
             yield Connection(opened, self._address.path, self._headers)
