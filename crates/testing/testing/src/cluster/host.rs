@@ -105,7 +105,7 @@ impl Host {
         let is_gone =
             self.remove(&cluster.name, &cluster.uid).map_err(|error| error.of_cluster(Some(&cluster.name)))?;
         if is_gone {
-            // What cannot be removed is removed with the server.
+            // The server's end removes a file that cannot be removed now.
             let _ = std::fs::remove_file(&cluster.kubeconfig_path);
         }
         Ok(())
