@@ -3,12 +3,16 @@
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 use std::os::unix::fs::PermissionsExt;
+use std::sync::LazyLock;
 
 use binnacle_testing::{ApiServer, Cluster, ClusterError};
 use binnacle_testkit::https::{Client, Handshake};
 
 const NAMESPACE: &str = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"mine"}}"#;
 const NAMESPACES: &str = "/api/v1/namespaces";
+
+/// The server of tests that only create clusters.
+static SERVER: LazyLock<ApiServer> = LazyLock::new(|| start(&["--logical-clusters"]));
 
 fn start(flags: &[&str]) -> ApiServer {
     let builder = ApiServer::builder().program(binnacle_testkit::program().get_program());
@@ -33,10 +37,9 @@ async fn ask_cluster(cluster: &Cluster, path: &str, body: Option<&str>) -> u16 {
 
 #[tokio::test]
 async fn cluster_has_objects_of_its_own() {
-    let server = start(&["--logical-clusters"]);
-    let (first, second) = tokio::join!(server.cluster(None), server.cluster("second"));
-    let (first, second) = (first.unwrap(), second.unwrap());
-    assert_eq!(second.url(), format!("{}/clusters/second", server.url()));
+    let (first, second) = tokio::join!(tokio::spawn(SERVER.cluster(None)), SERVER.cluster("second"));
+    let (first, second) = (first.unwrap().unwrap(), second.unwrap());
+    assert_eq!(second.url(), format!("{}/clusters/second", SERVER.url()));
     assert_ne!(first.name(), second.name());
     assert_eq!(ask_cluster(&first, NAMESPACES, Some(NAMESPACE)).await, 201);
     assert_eq!(ask_cluster(&second, &format!("{NAMESPACES}/mine"), None).await, 404);
@@ -70,14 +73,13 @@ async fn deleted_cluster_leaves_its_name() {
 
 #[tokio::test]
 async fn second_cluster_of_a_name_is_an_error() {
-    let server = start(&["--logical-clusters"]);
-    let cluster = server.cluster("taken").await.unwrap();
-    let error = server.cluster("taken").await.err().unwrap();
+    let cluster = SERVER.cluster("taken").await.unwrap();
+    let error = SERVER.cluster("taken").await.err().unwrap();
     assert!(matches!(&error, ClusterError::Exists { name } if name == "taken"), "{error}");
     assert_eq!(error.to_string(), "a logical cluster with the name taken exists already");
     assert_eq!(ask_cluster(&cluster, NAMESPACES, None).await, 200);
     for name in ["", "No-Label", "a.b", "../other"] {
-        let error = server.cluster(name).await.err().unwrap();
+        let error = SERVER.cluster(name).await.err().unwrap();
         let message = error.to_string();
         assert!(matches!(error, ClusterError::Refused { .. }) && message.contains("metadata.name"), "{message}");
     }
@@ -91,13 +93,12 @@ async fn server_needs_the_flag() {
 
 #[tokio::test]
 async fn cluster_whose_future_is_dropped_is_deleted() {
-    let server = start(&["--logical-clusters"]);
     {
-        let creation = server.cluster("abandoned");
+        let creation = SERVER.cluster("abandoned");
         let now = tokio::time::timeout(std::time::Duration::ZERO, creation);
         assert!(now.await.is_err());
     }
     // The first attempts may find the cluster that is being created or deleted.
-    let again = binnacle_testkit::wait_until("the name to be free", async || server.cluster("abandoned").await.ok());
+    let again = binnacle_testkit::wait_until("the name to be free", async || SERVER.cluster("abandoned").await.ok());
     assert_eq!(ask_cluster(&again.await, NAMESPACES, None).await, 200);
 }
