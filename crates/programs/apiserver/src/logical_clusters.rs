@@ -26,6 +26,7 @@ use futures::future::join_all;
 use parking_lot::RwLock;
 use tokio::task::JoinSet;
 
+pub(crate) use self::definition::{GROUP, PLURAL, VERSION};
 pub(crate) use self::host_access::{HostAccess, HostUsers};
 pub(crate) use self::router::ClusterRouter;
 use self::slot::Slot;
