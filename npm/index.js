@@ -8,6 +8,8 @@ const { closeSync, existsSync, openSync, readFileSync, rmSync, unlinkSync, write
 const { tmpdir } = require('node:os');
 const { delimiter, dirname, join } = require('node:path');
 
+const { Cluster, Clusters } = require('./cluster.js');
+
 const PROGRAM_VARIABLE = 'BINNACLE_KUBE_APISERVER';
 // The time limit of a start, on a busy machine.
 const PATIENCE_MS = 60_000;
@@ -24,6 +26,7 @@ class ApiServer {
   #process;
   #ended;
   #log;
+  #clusters;
 
   static async start({ flags = [], program, environment = {} } = {}) {
     const server = new ApiServer();
@@ -62,6 +65,7 @@ class ApiServer {
       this.kubeconfig = readFileSync(this.kubeconfigPath, 'utf8');
       this.ca = readFileSync(this.caPath, 'utf8');
       this.pid = child.pid;
+      this.#clusters = new Clusters(this, folder, flags);
     } finally {
       // The server has read it when it is ready.
       rmSync(tokens, { force: true });
@@ -95,12 +99,18 @@ class ApiServer {
     });
   }
 
+  async cluster(name) {
+    if (!this.#clusters) throw new Error('the server does not run');
+    return this.#clusters.create(name);
+  }
+
   log() {
     // Opened once more: the server writes at the position that both processes share.
     return this.#log === undefined ? '' : readFileSync(`/proc/self/fd/${this.#log}`, 'utf8');
   }
 
   async stop() {
+    this.#clusters?.close();
     const child = this.#process;
     if (child) {
       // The server stops when its standard input ends, and removes its files.
@@ -110,7 +120,7 @@ class ApiServer {
       clearTimeout(timer);
     }
     if (this.#log !== undefined) closeSync(this.#log);
-    this.#process = this.#ended = this.#log = undefined;
+    this.#process = this.#ended = this.#log = this.#clusters = undefined;
   }
 
   async [Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose')]() {
@@ -153,4 +163,4 @@ function unquoted(word) {
   return word.startsWith("'") ? word.slice(1, -1).replaceAll("'\\''", "'") : word;
 }
 
-module.exports = { ApiServer, findProgram };
+module.exports = { ApiServer, Cluster, findProgram };

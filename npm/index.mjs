@@ -2,4 +2,4 @@
 
 import binnacle from './index.js';
 
-export const { ApiServer, findProgram } = binnacle;
+export const { ApiServer, Cluster, findProgram } = binnacle;

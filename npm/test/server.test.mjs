@@ -3,29 +3,13 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { request } from 'node:https';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 
 import { ApiServer } from '../index.mjs';
-
-const NAMESPACE = JSON.stringify({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'mine' } });
-
-/** The status of an answer. */
-function ask(server, path, { token = server.token, body } = {}) {
-  return new Promise((resolve, reject) => {
-    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
-    const options = { method: body ? 'POST' : 'GET', ca: server.ca, headers, agent: false };
-    const sent = request(server.url + path, options, (answer) => {
-      answer.resume();
-      answer.once('end', () => resolve(answer.statusCode));
-    });
-    sent.once('error', reject);
-    sent.end(body);
-  });
-}
+import { NAMESPACE, ask } from '../support/client.mjs';
 
 test('tells what clients need', async () => {
   const server = await ApiServer.start({ flags: ['--v=2'] });

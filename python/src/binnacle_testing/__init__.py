@@ -1,5 +1,6 @@
 """A Kubernetes API server for each test, from the program kube-apiserver of Binnacle."""
 
+from .cluster import Cluster, ClusterError
 from .server import ApiServer, StartError
 
-__all__ = ["ApiServer", "StartError"]
+__all__ = ["ApiServer", "Cluster", "ClusterError", "StartError"]

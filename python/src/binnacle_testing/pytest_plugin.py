@@ -1,13 +1,13 @@
 """Fixtures that pytest finds by the package's entry point, and functions that make fixtures with other flags and scopes."""
 
+import contextlib
 import itertools
-import json
-import ssl
-import urllib.request
 
 import pytest
 
-from .server import ApiServer
+from .client import Client
+from .cluster import FLAG
+from .server import PATIENCE_SECONDS, ApiServer
 
 MARKER = "apiserver_flags"
 
@@ -33,8 +33,34 @@ def apiserver_fixture(*flags, scope="function"):
     return apiserver
 
 
+def cluster_fixture(server="cluster_server", scope="function"):
+    """Returns a fixture of a new logical cluster in the server of another fixture, whose scope is as wide or wider and which
+    has the flag --logical-clusters. The cluster is deleted after its tests.
+    """
+
+    @pytest.fixture(scope=scope)
+    def cluster(request):
+        with request.getfixturevalue(server).cluster() as created:
+            yield created
+
+    return cluster
+
+
+def cluster_factory_fixture(server="cluster_server", scope="function"):
+    """Returns a fixture of a function that creates logical clusters, with or without a name, as cluster_fixture() does."""
+
+    @pytest.fixture(scope=scope)
+    def cluster_factory(request):
+        host = request.getfixturevalue(server)
+        with contextlib.ExitStack() as created:
+            yield lambda name=None: created.enter_context(host.cluster(name))
+
+    return cluster_factory
+
+
 def namespace_fixture(server="apiserver", scope="function"):
-    """Returns a fixture of the name of a new namespace in the server of another fixture, whose scope is as wide or wider.
+    """Returns a fixture of the name of a new namespace in the server or logical cluster of another fixture, whose scope is as
+    wide or wider.
 
     The namespace is not deleted: no controller would remove its objects, and the server stops after its tests.
     """
@@ -56,6 +82,12 @@ def apiserver_flags():
 apiserver = apiserver_fixture()
 # One server for all tests of a session.
 apiserver_session = apiserver_fixture(scope="session")
+# One server for all tests of a session, which hosts logical clusters.
+cluster_server = apiserver_fixture(FLAG, scope="session")
+# A logical cluster for each test, in the server of the fixture cluster_server.
+cluster = cluster_fixture()
+# A function that creates more of them for a test.
+cluster_factory = cluster_factory_fixture()
 # A namespace for each test in the server of the fixture apiserver.
 namespace = namespace_fixture()
 
@@ -64,15 +96,6 @@ def _create_namespace(server):
     """Creates a namespace with a new name, and returns the name."""
     name = f"test-{next(_numbers)}"
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    request = urllib.request.Request(
-        f"{server.url}/api/v1/namespaces",
-        data=json.dumps(body).encode(),
-        headers={"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"},
-    )
-    opener = urllib.request.build_opener(
-        # The server is on this machine, whatever the environment says of proxies.
-        urllib.request.ProxyHandler({}),
-        urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=server.ca_path)),
-    )
-    opener.open(request).close()
+    with Client(server.url, server.token, server.ca_path, PATIENCE_SECONDS).connection() as connection:
+        connection.request("POST", "/api/v1/namespaces", body)
     return name

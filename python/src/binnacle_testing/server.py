@@ -14,6 +14,10 @@ import threading
 from pathlib import Path
 from typing import IO, Iterable, List, Mapping, Optional, Union
 
+from . import cluster as clusters
+from .client import Client
+from .cluster import Cluster
+
 PROGRAM_VARIABLE = "BINNACLE_KUBE_APISERVER"
 # The time limit of a start, on a busy machine.
 PATIENCE_SECONDS = 60.0
@@ -37,6 +41,8 @@ class ApiServer:
 
     As with envtest, the admission plugin ServiceAccount is disabled, so that pods can be created although no controller creates
     service accounts. The flag --enable-admission-plugins=ServiceAccount enables it.
+
+    With the flag --logical-clusters, cluster() creates isolated Kubernetes APIs in the server.
     """
 
     def __init__(
@@ -51,6 +57,7 @@ class ApiServer:
         self._process: Optional["subprocess.Popen[str]"] = None
         self._log: Optional[IO[bytes]] = None
         self._folder: Optional[Path] = None
+        self._client: Optional[Client] = None
         self._url = ""
         self.token = ""
 
@@ -108,6 +115,9 @@ class ApiServer:
 
     def stop(self) -> None:
         """Stops the server, which removes its files. It may be called again."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.is_closed = True
         process, self._process = self._process, None
         if process is not None:
             # The server stops when its standard input ends.
@@ -121,6 +131,17 @@ class ApiServer:
         if log is not None:
             log.close()
         self._folder = None
+
+    def cluster(self, name: Optional[str] = None) -> Cluster:
+        """Creates a logical cluster, and returns it when it is ready. Without a name, it gets a new one.
+
+        The server must have the flag --logical-clusters. Use the cluster as a context manager, or call its delete().
+        """
+        folder = self._data() / "clusters"
+        if self._client is None:
+            self._client = Client(self.url, self.token, self.ca_path, PATIENCE_SECONDS)
+        is_host = any(flag.replace("_", "-").split("=")[0] == clusters.FLAG for flag in self._flags)
+        return clusters.create(self, self._client, name, folder, is_host)
 
     @property
     def url(self) -> str:

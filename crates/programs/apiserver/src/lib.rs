@@ -31,6 +31,7 @@ mod data_dir;
 mod encryption;
 mod fairness;
 mod health;
+mod hosted_clusters;
 mod issuers;
 mod live;
 mod logical_clusters;
@@ -47,5 +48,6 @@ mod stores;
 
 pub use assemble::build;
 pub use binnacle_features::{GateError, Gates, Version};
+pub use hosted_clusters::{ClusterError, LogicalCluster};
 pub use server::{Handle, Progress, Server, ServerEnded, StartError};
 pub use settings::Settings;

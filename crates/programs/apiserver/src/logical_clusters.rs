@@ -33,6 +33,7 @@ use parking_lot::RwLock;
 use tokio::task::JoinSet;
 
 pub(crate) use self::backups::Backups;
+pub(crate) use self::definition::{GROUP, PLURAL, VERSION};
 pub(crate) use self::domain::Domain;
 pub(crate) use self::host_access::{HostAccess, HostUsers};
 pub(crate) use self::ports::ListenerOptions;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
 
+use binnacle_registry::Catalog;
 use binnacle_server::Canary;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -19,11 +20,10 @@ use crate::start_failure::StartFailure;
 pub struct Server;
 
 /// A running server. Dropping it stops the server in the background, as long as the runtime exists.
-#[derive(Debug)]
 pub struct Handle {
-    info: ServerInfo,
+    pub(crate) info: ServerInfo,
     /// True when the objects of every cluster exist.
-    ready: watch::Receiver<bool>,
+    pub(crate) ready: watch::Receiver<bool>,
     /// The signal that stops the server, when it is sent or dropped.
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
@@ -57,7 +57,6 @@ impl Progress {
 }
 
 /// The addresses, files and commands of a server.
-#[derive(Debug)]
 pub(crate) struct ServerInfo {
     pub(crate) address: SocketAddr,
     pub(crate) url: String,
@@ -70,6 +69,8 @@ pub(crate) struct ServerInfo {
     /// The command that starts controllers.
     pub(crate) controllers: String,
     pub(crate) progress: Progress,
+    /// The resources of a server that hosts logical clusters.
+    pub(crate) host_catalog: Option<Catalog>,
 }
 
 // === impl Server ===
@@ -178,6 +179,12 @@ impl Handle {
     /// Returns the command that starts controllers for this server.
     pub fn controllers(&self) -> &str {
         &self.info.controllers
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("url", &self.info.url).field("place", &self.info.place).finish_non_exhaustive()
     }
 }
 

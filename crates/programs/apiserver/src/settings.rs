@@ -100,6 +100,13 @@ impl Settings {
         self.misc.allow_privileged = allow;
         self
     }
+
+    /// Sets whether the server hosts logical clusters.
+    #[must_use]
+    pub fn logical_clusters(mut self, host: bool) -> Self {
+        self.misc.logical_clusters = host;
+        self
+    }
 }
 
 // === impl Settings: questions ===

@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "setup failures fail the test")]
 
 use std::net::TcpListener;
+use std::sync::Arc;
 
-use binnacle_apiserver::{Gates, Handle, Server, Settings, Version};
+use binnacle_apiserver::{ClusterError, Gates, Handle, LogicalCluster, Server, Settings, Version};
 use binnacle_testkit::https::{Answer, Client, Handshake};
 use binnacle_testkit::{TempDir, wait_until};
 use serde_json::{Value, json};
@@ -88,6 +89,55 @@ async fn two_servers_share_a_process() {
     let again = Server::start(in_directory()).await.unwrap();
     assert_eq!(client(&again).await.get(&format!("{DEPLOYMENTS}/plain")).await.unwrap().status, 200);
     again.stop().await;
+}
+
+/// Lists the namespaces of a logical cluster as its administrator, and returns the status.
+async fn namespaces(server: &Handle, cluster: &LogicalCluster) -> u16 {
+    let handshake = Handshake::of_kubeconfig(cluster.kubeconfig());
+    let mut client = Client::connect(server.address(), &handshake).await.unwrap();
+    let path = format!("{}/api/v1/namespaces", cluster.url().strip_prefix(server.url()).unwrap());
+    client.get(&path).await.unwrap().status
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn server_provides_logical_clusters() {
+    let server = Server::start(Settings::ephemeral().logical_clusters(true)).await.unwrap();
+    let server = Arc::new(server);
+    let spawned = server.clone();
+    let spawned = tokio::spawn(async move { spawned.cluster("b").await });
+    // At once after the start, and concurrently.
+    let (a, b, again) = tokio::join!(server.cluster("a"), spawned, server.cluster("a"));
+    let (a, b, again) = (a.unwrap(), b.unwrap().unwrap(), again.unwrap());
+    assert_eq!((a.name(), a.url()), ("a", format!("{}/clusters/a", server.url()).as_str()));
+    assert_eq!(a.kubeconfig(), again.kubeconfig());
+    assert_ne!(a.kubeconfig(), b.kubeconfig());
+    assert_eq!((namespaces(&server, &a).await, namespaces(&server, &b).await), (200, 200));
+    assert!(!format!("{a:?}").contains("client-key-data"));
+
+    // A deleted cluster is another one when it is created again.
+    server.delete_cluster("a").await.unwrap();
+    server.delete_cluster("a").await.unwrap();
+    // The host, which gets the request now, does not know the user.
+    assert_eq!(namespaces(&server, &a).await, 401);
+    let (next, _) = tokio::join!(server.cluster("a"), server.cluster("b"));
+    let next = next.unwrap();
+    assert_eq!((namespaces(&server, &next).await, namespaces(&server, &b).await), (200, 200));
+    assert_ne!(next.kubeconfig(), a.kubeconfig());
+
+    let error = server.cluster("No-Label").await.unwrap_err();
+    assert!(error.to_string().starts_with("the logical cluster No-Label: "), "{error}");
+    Arc::into_inner(server).unwrap().stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_for_a_cluster_ends_with_the_server() {
+    let mut server = Server::start(Settings::ephemeral().logical_clusters(true)).await.unwrap();
+    server.begin_stop();
+    server.ended().await;
+    assert!(matches!(server.cluster("a").await, Err(ClusterError::Ended(_))));
+    let plain = Server::start(Settings::ephemeral()).await.unwrap();
+    assert!(matches!(plain.cluster("a").await, Err(ClusterError::NotHosted)));
+    plain.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

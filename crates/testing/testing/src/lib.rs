@@ -11,13 +11,31 @@
 //! # Ok::<(), binnacle_testing::StartError>(())
 //! ```
 //!
+//! With the feature `clusters`, a server with the flag `--logical-clusters` gives each test an isolated Kubernetes API
+//! of its own, in one process:
+//!
+//! ```no_run
+//! # #[cfg(feature = "clusters")]
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = binnacle_testing::ApiServer::builder().flag("--logical-clusters").start()?;
+//! let cluster = server.cluster(None).await?;
+//! println!("{} {}", cluster.url(), cluster.kubeconfig_path().display());
+//! cluster.delete().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! The environment variable `BINNACLE_KUBE_APISERVER` names the program; without it, the first `kube-apiserver` in
-//! `PATH` is used. This crate depends on nothing but the standard library.
+//! `PATH` is used. Without the feature, this crate depends on nothing but the standard library.
 
+#[cfg(feature = "clusters")]
+mod cluster;
 mod error;
 mod files;
 mod process;
 mod server;
 
+#[cfg(feature = "clusters")]
+pub use cluster::{Cluster, ClusterError};
 pub use error::StartError;
 pub use server::{ApiServer, Builder, PROGRAM_VARIABLE};

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,8 +22,8 @@ const SHOWN: usize = 2048;
 /// holds.
 pub(crate) struct Process {
     child: Child,
-    /// The lines that it prints, up to its end.
-    lines: Receiver<String>,
+    /// The lines that it prints, up to its end. Only one thread at a time can receive.
+    lines: Mutex<Receiver<String>>,
     pub(crate) log: Log,
 }
 
@@ -48,7 +49,7 @@ impl Process {
                 BufReader::new(out).lines().map_while(Result::ok).for_each(|line| drop(to.send(line)));
             });
         }
-        let process = Self { child, lines, log };
+        let mut process = Self { child, lines: Mutex::new(lines), log };
         match process.greeting() {
             Some(greeting) => Ok((process, greeting)),
             None => {
@@ -65,10 +66,11 @@ impl Process {
     }
 
     /// Returns `None` if the process ends, or is not ready in time.
-    fn greeting(&self) -> Option<Greeting> {
+    fn greeting(&mut self) -> Option<Greeting> {
         let (deadline, mut url) = (Instant::now() + TIMEOUT, None);
+        let lines = self.lines();
         loop {
-            let line = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()?;
+            let line = lines.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()?;
             if let Some(command) = line.strip_prefix("Try: ") {
                 let directory = Path::new(&file_in(command)?).parent()?.to_owned();
                 return url.map(|url| Greeting { url, directory });
@@ -78,6 +80,10 @@ impl Process {
             }
         }
     }
+
+    fn lines(&mut self) -> &Receiver<String> {
+        self.lines.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Drop for Process {
@@ -85,7 +91,7 @@ impl Drop for Process {
         drop(self.child.stdin.take());
         let deadline = Instant::now() + STOP_PATIENCE;
         // Its output ends with the process.
-        while self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok() {}
+        while self.lines().recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok() {}
         // This fails only if the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();

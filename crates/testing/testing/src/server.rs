@@ -23,8 +23,10 @@ pub struct ApiServer {
     ca: String,
     token: String,
     /// The directory of its files.
-    directory: PathBuf,
+    pub(crate) directory: PathBuf,
     process: Process,
+    #[cfg(feature = "clusters")]
+    pub(crate) clusters: crate::cluster::LazyHost,
 }
 
 /// The settings of a server before its start.
@@ -128,10 +130,21 @@ impl Builder {
         if !decides_on_service_accounts(&self.flags) {
             command.arg(format!("--disable-admission-plugins={SERVICE_ACCOUNT}"));
         }
+        #[cfg(feature = "clusters")]
+        let clusters = crate::cluster::LazyHost::of(&self.flags);
         command.args(self.flags);
         let (process, Greeting { url, directory }) = Process::start(command)?;
         let (kubeconfig, ca) = (read(&kubeconfig_in(&directory))?, read(&ca_in(&directory))?);
-        Ok(ApiServer { url, kubeconfig, ca, token, directory, process })
+        Ok(ApiServer {
+            url,
+            kubeconfig,
+            ca,
+            token,
+            directory,
+            process,
+            #[cfg(feature = "clusters")]
+            clusters,
+        })
     }
 }
 

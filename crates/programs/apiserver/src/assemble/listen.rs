@@ -26,6 +26,7 @@ pub(super) fn listen(
 ) -> (AssembledServer, ServerInfo) {
     let (config, storage, canary) = (server.base.config.clone(), server.storage.clone(), server.canary.clone());
     let (address, url) = (server.base.address, server.base.url.clone());
+    let host_catalog = clusters.is_some().then(|| server.catalog.clone());
     let cluster = complete(server);
     let descriptors = config.host.descriptors.unwrap_or_else(descriptors);
     let tls = Arc::new(tls);
@@ -79,6 +80,7 @@ pub(super) fn listen(
         kubectl: commands.kubectl,
         controllers: commands.controllers,
         progress: Progress(canary),
+        host_catalog,
     };
     let assembled = AssembledServer {
         server: listening,

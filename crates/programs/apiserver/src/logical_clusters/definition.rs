@@ -4,9 +4,9 @@ use binnacle_schema::{Value, value};
 
 use super::{limits, status};
 
-pub(super) const GROUP: &str = "binnacle.dev";
-pub(super) const VERSION: &str = "v1alpha1";
-pub(super) const PLURAL: &str = "logicalclusters";
+pub(crate) const GROUP: &str = "binnacle.dev";
+pub(crate) const VERSION: &str = "v1alpha1";
+pub(crate) const PLURAL: &str = "logicalclusters";
 /// The maximum length of a name, which is a part of URLs and of names of Secrets.
 const MAX_NAME: i64 = 63;
 
