@@ -60,8 +60,12 @@ impl Endpoint {
         };
         let serving = &base.config.serving;
         let tls = Tls::new(&serving.tls, tls, serving.named.clone(), requested)?;
-        let identity =
-            ClusterIdentity { clients: clients.clone(), service_account, serving: tls.certificates().clone() };
+        let identity = ClusterIdentity {
+            clients: clients.clone(),
+            service_account,
+            serving: tls.certificates().clone(),
+            authorities: authorities.clone(),
+        };
         let commands = ClientCommands { kubeconfig, kubectl, controllers, directory: place };
         Ok((Self { tls, commands, authorities, renewer, clock, clients }, identity))
     }

@@ -91,6 +91,7 @@ impl SharedHost {
             clients: Bundle::new("the cluster's own authority", keys.authority.certificate.as_bytes())?,
             service_account: keys.service_account.clone(),
             serving: self.serving.clone(),
+            authorities: self.authorities.clone(),
         };
         let apis = Apis::build(Security::prepare(inputs, identity)?)?;
         let mut background = Background::start(apis, None)?;

@@ -8,7 +8,7 @@ use super::{GROUPS, inert};
 const PAGE: &str = include_str!("../../../../../docs/flags.md");
 
 /// Flags that kube-apiserver does not have.
-const OWN: [&str; 19] = [
+const OWN: [&str; 20] = [
     "audit-webhook-spill-dir",
     "audit-webhook-spill-max-size",
     "check-config",
@@ -27,6 +27,7 @@ const OWN: [&str; 19] = [
     "logical-clusters",
     "max-awake-logical-clusters",
     "read-only",
+    "run-controllers",
     "stop-with-stdin",
 ];
 
