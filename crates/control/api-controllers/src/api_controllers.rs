@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::context::ClusterContext;
 use crate::leadership::LeadershipHandle;
 use crate::selection::{ControllerName, Selection};
-use crate::{namespaces, root_ca, service_accounts};
+use crate::{garbage_collector, namespaces, root_ca, service_accounts};
 
 /// The settings of the controllers of one cluster.
 pub struct Options {
@@ -44,6 +44,9 @@ impl ApiControllers {
             }
         };
         spawn(ControllerName::Namespace, namespaces::NAME, |context| Box::pin(namespaces::run(context)));
+        spawn(ControllerName::GarbageCollector, garbage_collector::NAME, |context| {
+            Box::pin(garbage_collector::run(context))
+        });
         spawn(ControllerName::ServiceAccount, service_accounts::NAME, |context| {
             Box::pin(service_accounts::run(context))
         });

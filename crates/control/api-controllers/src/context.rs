@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use binnacle_controllers::{Objects, Queues};
 use binnacle_meta::Status;
-use binnacle_registry::Catalog;
+use binnacle_registry::{Catalog, Resource};
 use binnacle_request::{Shutdown, User};
 
 use crate::leadership::LeadershipHandle;
@@ -34,8 +34,12 @@ impl ClusterContext {
         account: &str,
         (group, version, plural): (&str, &str, &str),
     ) -> Result<Objects, Status> {
-        let objects = Objects::new(&self.resources, group, version, plural)?;
-        Ok(objects.managed_by(MANAGER).in_name_of(Arc::new(account_user(account))))
+        Ok(self.objects_of(account, self.resources.require(group, version, plural)?))
+    }
+
+    /// Returns a client like [`ClusterContext::objects`].
+    pub(crate) fn objects_of(&self, account: &str, resource: Arc<Resource>) -> Objects {
+        Objects::of(resource).managed_by(MANAGER).in_name_of(Arc::new(account_user(account)))
     }
 }
 

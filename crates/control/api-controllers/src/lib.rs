@@ -7,6 +7,7 @@
 mod api_controllers;
 mod changes;
 mod context;
+mod garbage_collector;
 mod leadership;
 mod namespaces;
 mod per_namespace;

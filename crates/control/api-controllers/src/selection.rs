@@ -8,12 +8,14 @@ use binnacle_meta::go_quote;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ControllerName {
     Namespace,
+    GarbageCollector,
     ServiceAccount,
     RootCa,
 }
 
 /// kube-controller-manager's names: the canonical one, and the older one that it also accepts.
-const NAMES: [(ControllerName, &str, &str); 3] = [
+const NAMES: [(ControllerName, &str, &str); 4] = [
+    (ControllerName::GarbageCollector, "garbage-collector-controller", "garbagecollector"),
     (ControllerName::Namespace, "namespace-controller", "namespace"),
     (ControllerName::RootCa, "root-ca-certificate-publisher-controller", "root-ca-cert-publisher"),
     (ControllerName::ServiceAccount, "serviceaccount-controller", "serviceaccount"),

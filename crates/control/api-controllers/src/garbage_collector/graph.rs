@@ -1,0 +1,194 @@
+//! The graph of owners and dependents. It has only objects with owner references, and those in deletion that wait for
+//! their dependents: most objects have neither, and cost nothing.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use binnacle_meta::Text;
+use binnacle_registry::Resource;
+
+use super::meta::{Meta, Owner};
+
+/// The place of an object.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub(super) resource: Arc<Resource>,
+    pub(super) namespace: Text,
+    pub(super) name: Text,
+}
+
+impl Place {
+    /// Returns true if `resource` has the object.
+    fn is_of(&self, resource: &Resource) -> bool {
+        self.resource.collection.prefix == resource.collection.prefix
+    }
+
+    /// Returns the path in the resource's cache.
+    pub(super) fn path(&self) -> String {
+        match self.namespace.as_str() {
+            "" => self.name.to_string(),
+            namespace => format!("{namespace}/{}", self.name),
+        }
+    }
+}
+
+struct Node {
+    place: Place,
+    owners: Vec<Owner>,
+    waits: Waits,
+}
+
+/// What an object in deletion waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Waits {
+    #[default]
+    No,
+    /// For the deletion of its dependents.
+    Deletion,
+    /// For being removed from the owners of its dependents.
+    Orphaning,
+}
+
+/// All objects in ownership relations, by UID.
+#[derive(Default)]
+pub(super) struct Graph {
+    nodes: HashMap<Text, Node>,
+    /// The objects that name a UID as an owner, which need not exist.
+    dependents: HashMap<Text, HashSet<Text>>,
+}
+
+/// The objects that a change of the graph makes necessary to check.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Affected {
+    /// To be deleted, if they have no owner left or nothing to wait for.
+    pub(super) delete: Vec<Text>,
+    /// Whose dependents are to be orphaned.
+    pub(super) orphan: Option<Text>,
+    /// Whether the object has new owners, which may not exist.
+    pub(super) has_new_owners: bool,
+}
+
+impl Graph {
+    /// Records an object that was created or has changed.
+    pub(super) fn put(&mut self, place: Place, meta: Meta) -> Affected {
+        let waits = match () {
+            () if meta.deleting && meta.orphan => Waits::Orphaning,
+            () if meta.waits_for_dependents() => Waits::Deletion,
+            () => Waits::No,
+        };
+        let before = self.nodes.get(&meta.uid).map(|node| (node.owners.clone(), node.waits)).unwrap_or_default();
+        let mut affected = Affected::default();
+        self.relink(&meta.uid, &before.0, &meta.owners, &mut affected);
+        if waits != before.1 {
+            match waits {
+                Waits::Orphaning => affected.orphan = Some(meta.uid.clone()),
+                Waits::Deletion => {
+                    affected.delete.extend(self.dependents_of(&meta.uid));
+                    affected.delete.push(meta.uid.clone());
+                }
+                Waits::No => {}
+            }
+        }
+        if meta.owners.is_empty() && waits == Waits::No {
+            self.nodes.remove(&meta.uid);
+        } else {
+            self.nodes.insert(meta.uid, Node { place, owners: meta.owners, waits });
+        }
+        affected
+    }
+
+    /// Changes the owners of an object.
+    fn relink(&mut self, uid: &Text, old: &[Owner], new: &[Owner], affected: &mut Affected) {
+        if old == new {
+            return;
+        }
+        for owner in old {
+            let now = new.iter().find(|other| other.uid == owner.uid);
+            if owner.blocks && now.is_none_or(|now| !now.blocks) && self.waits(&owner.uid) == Waits::Deletion {
+                affected.delete.push(owner.uid.clone());
+            }
+            if now.is_none() {
+                self.unlink(uid, &owner.uid);
+            }
+        }
+        for owner in new {
+            affected.has_new_owners |= !old.contains(owner);
+            self.dependents.entry(owner.uid.clone()).or_default().insert(uid.clone());
+        }
+    }
+
+    fn unlink(&mut self, uid: &Text, owner: &Text) {
+        if let Some(dependents) = self.dependents.get_mut(owner) {
+            dependents.remove(uid);
+            if dependents.is_empty() {
+                self.dependents.remove(owner);
+            }
+        }
+    }
+
+    /// Removes an object that was deleted.
+    pub(super) fn remove(&mut self, uid: &Text) -> Affected {
+        let mut affected = Affected { delete: self.dependents_of(uid), ..Affected::default() };
+        if let Some(node) = self.nodes.remove(uid) {
+            for owner in &node.owners {
+                self.unlink(uid, &owner.uid);
+                if self.waits(&owner.uid) == Waits::Deletion {
+                    affected.delete.push(owner.uid.clone());
+                }
+            }
+        }
+        affected
+    }
+
+    /// Removes the objects of a resource that do not exist any more, whose deletions were missed. The dependents of
+    /// other objects of this resource are checked if these do not exist.
+    pub(super) fn retain(&mut self, resource: &Resource, exists: &dyn Fn(&str) -> bool) -> Affected {
+        let is_gone = |node: &Node| node.place.is_of(resource) && !exists(&node.place.path());
+        let gone: Vec<Text> = self.nodes.iter().filter(|(_, node)| is_gone(node)).map(|(uid, _)| uid.clone()).collect();
+        let mut affected = Affected::default();
+        for uid in gone {
+            affected.delete.extend(self.remove(&uid).delete);
+        }
+        let (kind, api_version) = (&resource.description.kind, resource.api_version());
+        for (uid, node) in &self.nodes {
+            let is_absent = |owner: &Owner| {
+                let namespace =
+                    if resource.description.namespaced { node.place.namespace.clone() } else { Text::default() };
+                let place = Place { resource: node.place.resource.clone(), namespace, name: owner.name.clone() };
+                owner.kind == *kind && owner.api_version == api_version && !exists(&place.path())
+            };
+            if node.owners.iter().any(is_absent) {
+                affected.delete.push(uid.clone());
+            }
+        }
+        affected
+    }
+
+    pub(super) fn place(&self, uid: &Text) -> Option<Place> {
+        self.nodes.get(uid).map(|node| node.place.clone())
+    }
+
+    pub(super) fn waits(&self, uid: &Text) -> Waits {
+        self.nodes.get(uid).map(|node| node.waits).unwrap_or_default()
+    }
+
+    /// Returns the objects that name this one as an owner.
+    pub(super) fn dependents_of(&self, uid: &Text) -> Vec<Text> {
+        self.dependents.get(uid).into_iter().flatten().cloned().collect()
+    }
+
+    /// Returns the dependents for which a foreground deletion must wait.
+    pub(super) fn blocking_dependents(&self, uid: &Text) -> Vec<Text> {
+        let blocks = |dependent: &Text| {
+            let node = self.nodes.get(dependent)?;
+            node.owners.iter().any(|owner| owner.uid == *uid && owner.blocks).then_some(())
+        };
+        let dependents = self.dependents.get(uid).into_iter().flatten();
+        dependents.filter(|dependent| blocks(dependent).is_some()).cloned().collect()
+    }
+
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        self.nodes.is_empty() && self.dependents.is_empty()
+    }
+}
