@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::context::ClusterContext;
 use crate::leadership::LeadershipHandle;
 use crate::selection::{ControllerName, Selection};
-use crate::{garbage_collector, namespaces, root_ca, service_accounts};
+use crate::{cluster_roles, finished_jobs, garbage_collector, namespaces, quotas, root_ca, service_accounts};
 
 /// The settings of the controllers of one cluster.
 pub struct Options {
@@ -50,6 +50,11 @@ impl ApiControllers {
         spawn(ControllerName::ServiceAccount, service_accounts::NAME, |context| {
             Box::pin(service_accounts::run(context))
         });
+        spawn(ControllerName::ClusterRoleAggregation, cluster_roles::NAME, |context| {
+            Box::pin(cluster_roles::run(context))
+        });
+        spawn(ControllerName::TtlAfterFinished, finished_jobs::NAME, |context| Box::pin(finished_jobs::run(context)));
+        spawn(ControllerName::ResourceQuota, quotas::NAME, |context| Box::pin(quotas::run(context)));
         spawn(ControllerName::RootCa, root_ca::NAME, |context| Box::pin(root_ca::run(context)));
     }
 }

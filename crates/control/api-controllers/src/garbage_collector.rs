@@ -8,21 +8,23 @@ mod collect;
 mod events;
 mod graph;
 mod meta;
-mod monitors;
+mod receiver;
 mod recent;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use binnacle_controllers::Objects;
 use binnacle_meta::{Status, Text};
 use binnacle_registry::Resource;
+use bytes::Bytes;
 use parking_lot::Mutex;
 
 use self::graph::{Affected, Graph, Place};
-use self::meta::{Meta, Owner};
-use self::monitors::Monitors;
+use self::meta::{Meta, MetaReader, Owner};
 use self::recent::RecentUids;
 use crate::context::ClusterContext;
+use crate::monitors::Monitors;
 use crate::queue::Queue;
 
 pub(crate) const NAME: &str = "garbage-collector-controller";
@@ -37,6 +39,8 @@ pub(super) struct GarbageCollector {
     /// Owners that were seen to be deleted.
     absent: Mutex<RecentUids>,
     monitors: Monitors,
+    /// The readers of the resources that are watched, by the prefix of the stored objects.
+    readers: Mutex<HashMap<Bytes, Arc<MetaReader>>>,
     deletions: Queue<Text>,
     orphanings: Queue<Text>,
 }
@@ -49,11 +53,12 @@ pub(crate) async fn run(context: ClusterContext) {
         graph: Mutex::default(),
         absent: Mutex::default(),
         monitors: Monitors::default(),
+        readers: Mutex::default(),
         deletions: queue("garbage_collector_attempt_to_delete"),
         orphanings: queue("garbage_collector_attempt_to_orphan"),
         context: context.clone(),
     });
-    tokio::join!(collector.monitors.run(&collector), collector.work());
+    tokio::join!(collector.monitors.run(&context, &collector), collector.work());
 }
 
 impl GarbageCollector {
@@ -111,7 +116,8 @@ impl GarbageCollector {
         };
         let place = Place { resource: resource.clone(), namespace, name: owner.name.clone() };
         let Some(entry) = resource.collection.cache.get(&place.path()) else { return false };
-        let meta = self.monitors.read(resource, &entry);
+        let Some(reader) = self.readers.lock().get(&resource.collection.prefix).cloned() else { return false };
+        let meta = reader.read(&resource.collection, &entry);
         meta.is_some_and(|meta| meta.uid == owner.uid && !meta.waits_for_dependents())
     }
 

@@ -6,12 +6,16 @@
 
 mod api_controllers;
 mod changes;
+mod cluster_roles;
 mod context;
+mod finished_jobs;
 mod garbage_collector;
 mod leadership;
+mod monitors;
 mod namespaces;
 mod per_namespace;
 mod queue;
+mod quotas;
 mod root_ca;
 mod selection;
 mod service_accounts;

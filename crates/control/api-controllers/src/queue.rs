@@ -36,6 +36,8 @@ struct State<K> {
     again: HashSet<K>,
     /// Keys that become ready at a time; the number distinguishes equal times.
     delayed: BTreeMap<(Instant, u64), K>,
+    /// The positions of keys in `delayed`.
+    delayed_at: HashMap<K, (Instant, u64)>,
     number: u64,
     failures: HashMap<K, u32>,
 }
@@ -76,6 +78,7 @@ impl<K: Clone + Debug + Eq + Hash> Queue<K> {
             processing: HashSet::new(),
             again: HashSet::new(),
             delayed: BTreeMap::new(),
+            delayed_at: HashMap::new(),
             number: 0,
             failures: HashMap::new(),
         };
@@ -96,7 +99,7 @@ impl<K: Clone + Debug + Eq + Hash> Queue<K> {
         }
     }
 
-    /// Adds a key after a time.
+    /// Adds a key after a time, unless it is added earlier anyway.
     pub(crate) fn add_after(&self, key: K, delay: Duration) {
         if delay.is_zero() {
             return self.add(key);
@@ -104,6 +107,12 @@ impl<K: Clone + Debug + Eq + Hash> Queue<K> {
         let mut state = self.state.lock();
         state.number += 1;
         let at = (Instant::now() + delay, state.number);
+        match state.delayed_at.get(&key).copied() {
+            Some(before) if before <= at => return,
+            Some(before) => drop(state.delayed.remove(&before)),
+            None => {}
+        }
+        state.delayed_at.insert(key.clone(), at);
         state.delayed.insert(at, key);
         drop(state);
         self.added.notify_one();
@@ -119,6 +128,7 @@ impl<K: Clone + Debug + Eq + Hash> Queue<K> {
                     && first.key().0 <= now
                 {
                     let key = first.remove();
+                    state.delayed_at.remove(&key);
                     if state.processing.contains(&key) {
                         state.again.insert(key);
                     } else if state.waiting.insert(key.clone()) {

@@ -11,14 +11,20 @@ pub enum ControllerName {
     GarbageCollector,
     ServiceAccount,
     RootCa,
+    ClusterRoleAggregation,
+    TtlAfterFinished,
+    ResourceQuota,
 }
 
 /// kube-controller-manager's names: the canonical one, and the older one that it also accepts.
-const NAMES: [(ControllerName, &str, &str); 4] = [
+const NAMES: [(ControllerName, &str, &str); 7] = [
+    (ControllerName::ClusterRoleAggregation, "clusterrole-aggregation-controller", "clusterrole-aggregation"),
     (ControllerName::GarbageCollector, "garbage-collector-controller", "garbagecollector"),
     (ControllerName::Namespace, "namespace-controller", "namespace"),
+    (ControllerName::ResourceQuota, "resourcequota-controller", "resourcequota"),
     (ControllerName::RootCa, "root-ca-certificate-publisher-controller", "root-ca-cert-publisher"),
     (ControllerName::ServiceAccount, "serviceaccount-controller", "serviceaccount"),
+    (ControllerName::TtlAfterFinished, "ttl-after-finished-controller", "ttl-after-finished"),
 ];
 
 /// The controllers that run.

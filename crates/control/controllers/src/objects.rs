@@ -215,13 +215,24 @@ impl Objects {
         }
     }
 
-    /// Applies a status by server-side apply as `manager`, with force.
-    pub async fn apply_status(&self, name: &str, manager: &str, mut config: Value) -> Result<(), Status> {
+    /// Applies a status of a cluster-scoped object by server-side apply as `manager`, with force.
+    pub async fn apply_status(&self, name: &str, manager: &str, config: Value) -> Result<(), Status> {
+        self.apply((name, "status"), manager, config).await
+    }
+
+    /// Applies a cluster-scoped object, or its subresource, by server-side apply as `manager`, with force. The object must
+    /// exist.
+    pub async fn apply(
+        &self,
+        (name, subresource): (&str, &str),
+        manager: &str,
+        mut config: Value,
+    ) -> Result<(), Status> {
         let context = self.context("");
         self.set_type(&mut config);
-        let options = UpdateOptions { subresource: "status".into(), ..UpdateOptions::default() };
+        let options = UpdateOptions { subresource: subresource.into(), ..UpdateOptions::default() };
         let mut change = |old: Option<&Value>| {
-            let update = self.resource.update_by(&context, manager, "status");
+            let update = self.resource.update_by(&context, manager, subresource);
             let request = Apply { update, force: true, versions: &SingleVersion(&self.resource) };
             apply(&request, old, &config)
                 .map(|applied| applied.object.into())

@@ -192,3 +192,93 @@ impl Graph {
         self.nodes.is_empty() && self.dependents.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Objects(Graph, Arc<Resource>);
+
+    impl Objects {
+        fn new() -> Self {
+            let resources = binnacle_test_cluster::resources();
+            Self(Graph::default(), resources.require("", "v1", "configmaps").unwrap())
+        }
+
+        /// Records an object whose name is its UID. An owner that ends with `!` is blocked by it.
+        fn put(&mut self, uid: &str, owners: &[&str], deleting: bool, foreground: bool, orphan: bool) -> Affected {
+            let owner = |owner: &&str| Owner {
+                api_version: "v1".into(),
+                kind: "ConfigMap".into(),
+                name: owner.trim_end_matches('!').into(),
+                uid: owner.trim_end_matches('!').into(),
+                blocks: owner.ends_with('!'),
+            };
+            let owners = owners.iter().map(owner).collect();
+            let meta = Meta { uid: uid.into(), owners, deleting, foreground, orphan, ..Meta::default() };
+            let place = Place { resource: self.1.clone(), namespace: "default".into(), name: uid.into() };
+            let mut affected = self.0.put(place, meta);
+            affected.delete.sort();
+            affected
+        }
+
+        fn live(&mut self, uid: &str, owners: &[&str]) -> Affected {
+            self.put(uid, owners, false, false, false)
+        }
+    }
+
+    fn delete(uids: &[&str]) -> Affected {
+        Affected { delete: uids.iter().map(Text::new).collect(), ..Affected::default() }
+    }
+
+    #[test]
+    fn objects_without_relations_are_not_kept() {
+        let mut objects = Objects::new();
+        assert_eq!(objects.live("a", &[]), Affected::default());
+        assert!(objects.0.is_empty());
+        assert!(objects.live("b", &["a"]).has_new_owners);
+        assert_eq!(objects.live("b", &["a"]), Affected::default());
+        assert_eq!(objects.live("b", &[]), Affected::default());
+        assert!(objects.0.is_empty());
+    }
+
+    #[test]
+    fn deletion_affects_dependents_and_waiting_owners() {
+        let mut objects = Objects::new();
+        objects.live("b", &["a!"]);
+        objects.live("c", &["b"]);
+        assert_eq!(objects.put("a", &[], true, true, false), delete(&["a", "b"]));
+        assert_eq!(objects.0.waits(&"a".into()), Waits::Deletion);
+        assert_eq!(objects.0.blocking_dependents(&"a".into()), ["b"]);
+        assert_eq!(objects.0.remove(&"b".into()), delete(&["c", "a"]));
+        assert!(objects.0.blocking_dependents(&"a".into()).is_empty());
+        objects.0.remove(&"a".into());
+        objects.0.remove(&"c".into());
+        assert!(objects.0.is_empty());
+    }
+
+    #[test]
+    fn owner_no_longer_blocked_is_checked() {
+        let mut objects = Objects::new();
+        objects.live("b", &["a!"]);
+        objects.put("a", &[], true, true, false);
+        assert_eq!(objects.live("b", &["a"]).delete, ["a"]);
+        assert!(objects.0.blocking_dependents(&"a".into()).is_empty());
+        assert_eq!(objects.put("a", &[], true, false, true).orphan.as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn missed_deletions_are_made_up_for() {
+        let mut objects = Objects::new();
+        objects.live("b", &["a"]);
+        objects.live("c", &["b"]);
+        let resource = objects.1.clone();
+        let mut affected = objects.0.retain(&resource, &|path| path == "default/c");
+        affected.delete.dedup();
+        assert_eq!(affected, delete(&["c"]));
+        // `a` had no relations of its own, but is the owner of `b`.
+        objects.live("b", &["a"]);
+        let affected = objects.0.retain(&resource, &|path| path != "default/a");
+        assert_eq!(affected, delete(&["b"]));
+    }
+}

@@ -4,8 +4,10 @@
 use std::time::Duration;
 
 use binnacle_testkit::{Etcd, Server, wait_until};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Pod, Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Pod, ResourceQuota, Secret, ServiceAccount};
+use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
@@ -164,7 +166,10 @@ async fn is_emptied_and_removed(server: &Server) {
         let conditions = status.conditions.unwrap_or_default();
         let reasons = conditions.iter().map(|it| (it.type_.clone(), it.status.clone(), it.message.clone()));
         let reasons: Vec<_> = reasons.map(|(kind, status, message)| (kind, status, message.unwrap())).collect();
-        reasons.iter().any(|(kind, status, _)| kind == "NamespaceContentRemaining" && status == "True").then_some(reasons)
+        reasons
+            .iter()
+            .any(|(kind, status, _)| kind == "NamespaceContentRemaining" && status == "True")
+            .then_some(reasons)
     })
     .await;
     let want = [
@@ -318,4 +323,115 @@ async fn nothing_runs_without_the_flag() {
     assert_eq!(names(&maps).await, ["m"]);
     let leases: Api<Lease> = Api::namespaced(client, "kube-system");
     assert!(leases.get_opt("kube-controller-manager").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn quotas_have_their_usage_and_limit_it() {
+    let server = embedded(ALL);
+    let client = server.kube().await;
+    crate::namespace(&client, "limited").await;
+    let maps = maps(&client, "limited");
+    wait_until("the map", async || maps.get_opt("kube-root-ca.crt").await.unwrap()).await;
+    let widgets = widgets(&client, "limited").await;
+    create(&maps, "before", json!([])).await;
+    let quotas: Api<ResourceQuota> = Api::namespaced(client.clone(), "limited");
+    let quota = object(json!({"metadata": {"name": "q"}, "spec": {"hard": {"configmaps": "3",
+        "count/widgets.collected.test": "1", "pods": "1", "requests.cpu": "1", "secrets": "5"}}}));
+    quotas.create(&PostParams::default(), &quota).await.unwrap();
+    let used = async |want: Value| {
+        let used = async || {
+            let status = quotas.get("q").await.unwrap().status.unwrap_or_default();
+            (json!(status.used.unwrap_or_default()) == want).then_some(status.hard.unwrap())
+        };
+        wait_until(&format!("the usage {want}"), used).await
+    };
+    let hard = used(json!({"configmaps": "2", "count/widgets.collected.test": "0", "pods": "0", "requests.cpu": "0",
+        "secrets": "0"}));
+    assert_eq!(hard.await["configmaps"].0, "3");
+    create(&maps, "third", json!([])).await;
+    let fourth = object(json!({"metadata": {"name": "fourth"}}));
+    let kube::Error::Api(refused) = maps.create(&PostParams::default(), &fourth).await.unwrap_err() else { panic!() };
+    assert!(refused.message.contains("exceeded quota: q, requested: configmaps=1, used: configmaps=3"), "{refused:?}");
+    widgets.create(&PostParams::default(), &widget("w", json!([]))).await.unwrap();
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "limited");
+    let pod = object(json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i",
+        "resources": {"requests": {"cpu": "250m"}}}]}}));
+    pods.create(&PostParams::default(), &pod).await.unwrap();
+    used(json!({"configmaps": "3", "count/widgets.collected.test": "1", "pods": "1", "requests.cpu": "250m",
+        "secrets": "0"}))
+    .await;
+    // What is deleted is given back, and a finished pod uses nothing.
+    maps.delete("third", &DeleteParams::default()).await.unwrap();
+    widgets.delete("w", &DeleteParams::default()).await.unwrap();
+    let finished = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
+    pods.patch_status("p", &PatchParams::default(), &finished).await.unwrap();
+    used(json!({"configmaps": "2", "count/widgets.collected.test": "0", "pods": "0", "requests.cpu": "0",
+        "secrets": "0"}))
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn aggregated_roles_have_the_rules_of_those_they_select() {
+    let server = embedded(ALL);
+    let client = server.kube().await;
+    let roles: Api<ClusterRole> = Api::all(client);
+    let rule = |verb: &str| json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": [verb]});
+    let part = |name: &str, verb: &str| {
+        object::<ClusterRole>(json!({"metadata": {"name": name, "labels": {"part": "yes"}}, "rules": [rule(verb)]}))
+    };
+    let whole = object(json!({"metadata": {"name": "whole"}, "rules": [],
+        "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"part": "yes"}}]}}));
+    roles.create(&PostParams::default(), &part("b", "list")).await.unwrap();
+    roles.create(&PostParams::default(), &whole).await.unwrap();
+    roles.create(&PostParams::default(), &part("a", "get")).await.unwrap();
+    roles.create(&PostParams::default(), &part("c", "get")).await.unwrap();
+    let rules = async |want: Value| {
+        let rules = async || (json!(roles.get("whole").await.unwrap().rules.unwrap_or_default()) == want).then_some(());
+        wait_until(&format!("the rules {want}"), rules).await;
+    };
+    rules(json!([rule("get"), rule("list")])).await;
+    roles.delete("b", &DeleteParams::default()).await.unwrap();
+    rules(json!([rule("get")])).await;
+    // The built-in roles select others by their labels.
+    let view = json!({"metadata": {"name": "more", "labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
+        "rules": [{"apiGroups": ["collected.test"], "resources": ["widgets"], "verbs": ["get"]}]});
+    roles.create(&PostParams::default(), &object(view)).await.unwrap();
+    wait_until("the role view", async || {
+        let rules = roles.get("view").await.unwrap().rules.unwrap_or_default();
+        rules.iter().any(|rule| rule.api_groups == Some(vec!["collected.test".to_owned()])).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn finished_jobs_expire_with_their_pods() {
+    let server = embedded(ALL);
+    let client = server.kube().await;
+    let jobs: Api<Job> = Api::default_namespaced(client.clone());
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+    let job = |name: &str, ttl: Option<i32>| {
+        object::<Job>(
+            json!({"metadata": {"name": name}, "spec": {"ttlSecondsAfterFinished": ttl, "template": template}}),
+        )
+    };
+    for (name, ttl) in [("expires", Some(1)), ("unfinished", Some(1)), ("kept", None)] {
+        jobs.create(&PostParams::default(), &job(name, ttl)).await.unwrap();
+    }
+    let of_job = jobs.get("expires").await.unwrap();
+    let owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "expires", "uid": of_job.uid().unwrap()});
+    let maps = maps(&client, "default");
+    create(&maps, "of-job", json!([owner])).await;
+    let now = k8s_openapi::jiff::Timestamp::now().to_string();
+    let conditions: Vec<Value> = ["SuccessCriteriaMet", "Complete"]
+        .map(|kind| json!({"type": kind, "status": "True", "lastTransitionTime": now, "lastProbeTime": now}))
+        .to_vec();
+    let finished = Patch::Merge(json!({"status": {"startTime": now, "completionTime": now, "succeeded": 1,
+        "conditions": conditions}}));
+    for name in ["expires", "kept"] {
+        jobs.patch_status(name, &PatchParams::default(), &finished).await.unwrap();
+    }
+    until_gone(&jobs, "expires").await;
+    until_gone(&maps, "of-job").await;
+    jobs.get("unfinished").await.unwrap();
+    jobs.get("kept").await.unwrap();
 }
