@@ -33,7 +33,8 @@ impl ApiControllers {
     pub fn controller(options: Options) -> Option<Controller> {
         let selected = !options.selection.is_empty();
         let state = Arc::new(Self(options));
-        selected.then(|| Controller::watch("start-api-controllers", &[], &state, run))
+        // Before the roles of their accounts exist, hooks refuse some of their writes.
+        selected.then(|| Controller::watch("start-api-controllers", &[], &state, run).after("rbac/bootstrap-roles"))
     }
 
     fn spawn(&self, tasks: &mut JoinSet<()>, context: &ClusterContext) {

@@ -33,7 +33,7 @@ pub(super) fn set(namespace: &mut Value, content: &Content) {
         let problem = problem(kind, content);
         let status = if problem.is_some() { "True" } else { "False" };
         let (reason, message) = problem.unwrap_or((reason, message.to_owned()));
-        let known = conditions.iter_mut().find(|known| FieldRef::root(*known).at(Condition::TYPE).str() == kind);
+        let known = conditions.iter_mut().find(|known| FieldRef::root(known).at(Condition::TYPE).str() == kind);
         let Some(known) = known else {
             conditions.push(value!({
                 "type": kind, "status": status, "lastTransitionTime": (now.as_str()), "reason": reason,

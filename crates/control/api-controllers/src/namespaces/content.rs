@@ -93,8 +93,8 @@ impl Content {
     pub(super) fn error(&self) -> Option<Status> {
         match self.failures.as_slice() {
             [] => None,
-            [one] => Some(Status::internal(one)),
-            several => Some(Status::internal(format!("[{}]", several.join(", ")))),
+            [one] => Some(Status::unknown(500, one)),
+            several => Some(Status::unknown(500, &format!("[{}]", several.join(", ")))),
         }
     }
 }
@@ -151,10 +151,9 @@ async fn delete_and_count(
         return Ok(());
     }
     let d = &resource.description;
-    Err(Status::internal(format!(
-        "unexpected items still remain in namespace: {namespace} for gvr: {}/{}, Resource={}",
-        d.group, d.version, d.plural
-    )))
+    let resource = format!("{}/{}, Resource={}", d.group, d.version, d.plural);
+    let why = format!("unexpected items still remain in namespace: {namespace} for gvr: {resource}");
+    Err(Status::unknown(500, &why))
 }
 
 fn entries(mut page: binnacle_registry::Page) -> Vec<Arc<Entry>> {

@@ -341,7 +341,7 @@ async fn quotas_have_their_usage_and_limit_it() {
     let used = async |want: Value| {
         let used = async || {
             let status = quotas.get("q").await.unwrap().status.unwrap_or_default();
-            (json!(status.used.unwrap_or_default()) == want).then_some(status.hard.unwrap())
+            (json!(status.used.unwrap_or_default()) == want).then(|| status.hard.unwrap())
         };
         wait_until(&format!("the usage {want}"), used).await
     };
