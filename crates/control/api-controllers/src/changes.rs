@@ -22,7 +22,7 @@ pub(crate) trait Receiver: Send + Sync {
     fn changed(&self, old: Option<&Arc<Entry>>, new: Option<&Arc<Entry>>);
 
     /// Called after all existing objects have been passed on, at the start and again after changes were missed.
-    /// `exists` tells which paths (`namespace/name`) there are.
+    /// `exists` is true for their paths (`namespace/name`).
     fn listed(&self, exists: &dyn Fn(&str) -> bool);
 }
 

@@ -20,7 +20,7 @@ use binnacle_registry::Resource;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use self::graph::{Affected, Graph, Place};
+use self::graph::{Checks, Graph, ObjectKey};
 use self::meta::{Meta, MetaReader, Owner};
 use self::recent::RecentUids;
 use crate::context::ClusterContext;
@@ -75,7 +75,7 @@ impl GarbageCollector {
     }
 
     /// Records an object that was created or has changed.
-    fn put(&self, place: Place, meta: Meta) {
+    fn put(&self, place: ObjectKey, meta: Meta) {
         let uid = meta.uid.clone();
         let owners = meta.owners.clone();
         let affected = self.graph.lock().put(place.clone(), meta);
@@ -100,13 +100,13 @@ impl GarbageCollector {
         self.enqueue(affected);
     }
 
-    fn enqueue(&self, affected: Affected) {
+    fn enqueue(&self, affected: Checks) {
         affected.delete.into_iter().for_each(|uid| self.deletions.add(uid));
         affected.orphan.into_iter().for_each(|uid| self.orphanings.add(uid));
     }
 
     /// Returns true if an owner surely exists and stays. Almost all do, so that their dependents need no check.
-    fn is_there(&self, owner: &Owner, dependent: &Place) -> bool {
+    fn is_there(&self, owner: &Owner, dependent: &ObjectKey) -> bool {
         let snapshot = self.context.resources.snapshot();
         let Some(resource) = owner.resource(&snapshot) else { return false };
         let namespace = match resource.description.namespaced {
@@ -114,7 +114,7 @@ impl GarbageCollector {
             true => dependent.namespace.clone(),
             false => Text::default(),
         };
-        let place = Place { resource: resource.clone(), namespace, name: owner.name.clone() };
+        let place = ObjectKey { resource: resource.clone(), namespace, name: owner.name.clone() };
         let Some(entry) = resource.collection.cache.get(&place.path()) else { return false };
         let Some(reader) = self.readers.lock().get(&resource.collection.prefix).cloned() else { return false };
         let meta = reader.read(&resource.collection, &entry);
@@ -122,11 +122,11 @@ impl GarbageCollector {
     }
 
     /// Returns a client of a resource in the name of the garbage collector.
-    fn objects(&self, place: &Place) -> Objects {
+    fn objects(&self, place: &ObjectKey) -> Objects {
         self.context.objects_of(ACCOUNT, place.resource.clone())
     }
 
-    async fn uid_of(&self, place: &Place) -> Result<Option<Text>, Status> {
+    async fn uid_of(&self, place: &ObjectKey) -> Result<Option<Text>, Status> {
         let found = Objects::of(place.resource.clone()).get(&place.namespace, &place.name).await?;
         Ok(found.map(|object| Meta::of(&object).uid))
     }

@@ -42,7 +42,7 @@ struct State<K> {
     failures: HashMap<K, u32>,
 }
 
-/// What becomes of a key that was processed.
+/// The result of processing a key, which decides when it is processed again.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Done,

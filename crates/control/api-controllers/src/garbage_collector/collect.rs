@@ -13,7 +13,7 @@ use binnacle_schema::Value;
 use futures::StreamExt;
 
 use super::GarbageCollector;
-use super::graph::{Place, Waits};
+use super::graph::{ObjectKey, Waits};
 use super::meta::{Meta, Owner};
 use crate::queue::Outcome;
 
@@ -94,7 +94,7 @@ impl GarbageCollector {
     }
 
     /// Deletes an object in this state; its owners are checked again if it has changed meanwhile.
-    async fn delete_object(&self, place: &Place, meta: &Meta, policy: &'static str) -> Result<Outcome, Status> {
+    async fn delete_object(&self, place: &ObjectKey, meta: &Meta, policy: &'static str) -> Result<Outcome, Status> {
         let options = DeleteOptions {
             uid: Some(meta.uid.clone()),
             resource_version: Some(meta.resource_version.clone()),
@@ -118,7 +118,7 @@ impl GarbageCollector {
     }
 
     /// Lets an object go whose dependents are deleted, or checks those that remain.
-    async fn finish_foreground(&self, place: &Place, meta: &Meta) -> Result<Outcome, Status> {
+    async fn finish_foreground(&self, place: &ObjectKey, meta: &Meta) -> Result<Outcome, Status> {
         if self.graph.lock().blocking_dependents(&meta.uid).is_empty() {
             self.monitors.catch_up().await;
         }
@@ -142,7 +142,7 @@ impl GarbageCollector {
     async fn attempt_to_orphan(&self, uid: &Text) -> Result<(), Status> {
         let Some(place) = self.graph.lock().place(uid) else { return Ok(()) };
         self.monitors.catch_up().await;
-        let dependents: Vec<(Text, Place)> = {
+        let dependents: Vec<(Text, ObjectKey)> = {
             let graph = self.graph.lock();
             let place = |dependent: Text| graph.place(&dependent).map(|place| (dependent, place));
             graph.dependents_of(uid).into_iter().filter_map(place).collect()
@@ -156,7 +156,7 @@ impl GarbageCollector {
         self.remove_finalizer(&place, uid, FINALIZER_ORPHAN).await
     }
 
-    async fn look_up(&self, owner: &Owner, dependent: &Place) -> Result<Reference, Status> {
+    async fn look_up(&self, owner: &Owner, dependent: &ObjectKey) -> Result<Reference, Status> {
         let snapshot = self.context.resources.snapshot();
         let Some(resource) = owner.resource(&snapshot) else { return Ok(Reference::UnknownKind) };
         let namespaced = resource.description.namespaced;
@@ -164,7 +164,7 @@ impl GarbageCollector {
             return Ok(Reference::Invalid);
         }
         let namespace = if namespaced { dependent.namespace.clone() } else { Text::default() };
-        let place = Place { resource: resource.clone(), namespace, name: owner.name.clone() };
+        let place = ObjectKey { resource: resource.clone(), namespace, name: owner.name.clone() };
         match self.read(&place).await? {
             Some(found) if found.uid == owner.uid => Ok(Reference::Found(found)),
             _ => {
@@ -175,14 +175,14 @@ impl GarbageCollector {
     }
 
     /// Reads the metadata of an object, including all writes acknowledged before.
-    async fn read(&self, place: &Place) -> Result<Option<Meta>, Status> {
+    async fn read(&self, place: &ObjectKey) -> Result<Option<Meta>, Status> {
         let objects = Objects::of(place.resource.clone());
         let Some(entry) = objects.entry(&place.namespace, &place.name).await? else { return Ok(None) };
         let object = objects.decode(&entry)?;
         Ok(Some(Meta::of(&object)))
     }
 
-    async fn remove_owners(&self, place: &Place, uid: &Text, gone: &[Text]) -> Result<(), Status> {
+    async fn remove_owners(&self, place: &ObjectKey, uid: &Text, gone: &[Text]) -> Result<(), Status> {
         let stays = |reference: &Value| {
             let owner = FieldRef::<OwnerReference>::root(reference).at(OwnerReference::UID).str();
             !gone.iter().any(|uid| uid == owner)
@@ -198,7 +198,7 @@ impl GarbageCollector {
         .await
     }
 
-    async fn unblock_owners(&self, place: &Place, uid: &Text) -> Result<(), Status> {
+    async fn unblock_owners(&self, place: &ObjectKey, uid: &Text) -> Result<(), Status> {
         self.change(place, uid, |object| {
             for reference in metadata_fields(object).list_entry(ObjectMeta::OWNER_REFERENCES) {
                 let mut reference = FieldMut::<OwnerReference>::root(reference);
@@ -210,7 +210,7 @@ impl GarbageCollector {
         .await
     }
 
-    async fn remove_finalizer(&self, place: &Place, uid: &Text, finalizer: &str) -> Result<(), Status> {
+    async fn remove_finalizer(&self, place: &ObjectKey, uid: &Text, finalizer: &str) -> Result<(), Status> {
         self.change(place, uid, |object| {
             let others = object::finalizers(object).into_iter().filter(|one| *one != finalizer);
             let others: Vec<Text> = others.map(Text::from).collect();
@@ -220,7 +220,12 @@ impl GarbageCollector {
     }
 
     /// Changes an object; does nothing if it is gone or was replaced.
-    async fn change(&self, place: &Place, uid: &Text, change: impl Fn(&mut Value) + Send + Sync) -> Result<(), Status> {
+    async fn change(
+        &self,
+        place: &ObjectKey,
+        uid: &Text,
+        change: impl Fn(&mut Value) + Send + Sync,
+    ) -> Result<(), Status> {
         let objects = self.objects(place);
         let changed = objects.update(&place.namespace, &place.name, "", |object| {
             if metadata(object).at(ObjectMeta::UID).str() == uid.as_str() {

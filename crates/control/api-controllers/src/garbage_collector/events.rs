@@ -6,13 +6,13 @@ use binnacle_meta::{Text, go_quote};
 use binnacle_registry::{Context, ListOptions, Match, generate_name, rfc3339};
 use binnacle_schema::value;
 
-use super::graph::Place;
+use super::graph::ObjectKey;
 use super::meta::{MetaReader, Owner};
 use super::{GarbageCollector, NAME};
 
 impl GarbageCollector {
     /// Reports a reference to an owner that exists in another namespace than its dependent.
-    pub(super) async fn report_other_namespace(&self, owner: &Owner, expected: &Place, dependent: &Place) {
+    pub(super) async fn report_other_namespace(&self, owner: &Owner, expected: &ObjectKey, dependent: &ObjectKey) {
         // An owner that was seen to be deleted is simply gone.
         if expected.namespace.is_empty() || self.absent.lock().contains(&owner.uid) {
             return;
@@ -25,7 +25,7 @@ impl GarbageCollector {
     }
 
     /// Returns true if the owner has the same name in another namespace.
-    async fn is_elsewhere(&self, owner: &Owner, expected: &Place) -> bool {
+    async fn is_elsewhere(&self, owner: &Owner, expected: &ObjectKey) -> bool {
         let collection = &expected.resource.collection;
         let options = ListOptions { version: Match::Any, ..ListOptions::default() };
         let Ok(mut page) = expected.resource.list(&Context::internal(""), &options).await else { return false };
@@ -39,7 +39,7 @@ impl GarbageCollector {
         false
     }
 
-    async fn write_event(&self, owner: &Owner, dependent: &Place) -> Result<(), binnacle_meta::Status> {
+    async fn write_event(&self, owner: &Owner, dependent: &ObjectKey) -> Result<(), binnacle_meta::Status> {
         let Some(uid) = self.uid_of(dependent).await? else { return Ok(()) };
         let Owner { api_version, kind, name, uid: owner_uid, .. } = owner;
         let of = &dependent.namespace;

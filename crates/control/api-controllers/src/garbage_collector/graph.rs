@@ -9,15 +9,15 @@ use binnacle_registry::Resource;
 
 use super::meta::{Meta, Owner};
 
-/// The place of an object.
+/// The resource, namespace and name of an object.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct ObjectKey {
     pub(super) resource: Arc<Resource>,
     pub(super) namespace: Text,
     pub(super) name: Text,
 }
 
-impl Place {
+impl ObjectKey {
     /// Returns true if `resource` has the object.
     fn is_of(&self, resource: &Resource) -> bool {
         self.resource.collection.prefix == resource.collection.prefix
@@ -33,7 +33,7 @@ impl Place {
 }
 
 struct Node {
-    place: Place,
+    place: ObjectKey,
     owners: Vec<Owner>,
     waits: Waits,
 }
@@ -57,9 +57,9 @@ pub(super) struct Graph {
     dependents: HashMap<Text, HashSet<Text>>,
 }
 
-/// The objects that a change of the graph makes necessary to check.
+/// The checks of objects that a change of the graph makes necessary.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Affected {
+pub(super) struct Checks {
     /// To be deleted, if they have no owner left or nothing to wait for.
     pub(super) delete: Vec<Text>,
     /// Whose dependents are to be orphaned.
@@ -70,14 +70,14 @@ pub(super) struct Affected {
 
 impl Graph {
     /// Records an object that was created or has changed.
-    pub(super) fn put(&mut self, place: Place, meta: Meta) -> Affected {
+    pub(super) fn put(&mut self, place: ObjectKey, meta: Meta) -> Checks {
         let waits = match () {
             () if meta.deleting && meta.orphan => Waits::Orphaning,
             () if meta.waits_for_dependents() => Waits::Deletion,
             () => Waits::No,
         };
         let before = self.nodes.get(&meta.uid).map(|node| (node.owners.clone(), node.waits)).unwrap_or_default();
-        let mut affected = Affected::default();
+        let mut affected = Checks::default();
         self.relink(&meta.uid, &before.0, &meta.owners, &mut affected);
         if waits != before.1 {
             match waits {
@@ -98,7 +98,7 @@ impl Graph {
     }
 
     /// Changes the owners of an object.
-    fn relink(&mut self, uid: &Text, old: &[Owner], new: &[Owner], affected: &mut Affected) {
+    fn relink(&mut self, uid: &Text, old: &[Owner], new: &[Owner], affected: &mut Checks) {
         if old == new {
             return;
         }
@@ -127,8 +127,8 @@ impl Graph {
     }
 
     /// Removes an object that was deleted.
-    pub(super) fn remove(&mut self, uid: &Text) -> Affected {
-        let mut affected = Affected { delete: self.dependents_of(uid), ..Affected::default() };
+    pub(super) fn remove(&mut self, uid: &Text) -> Checks {
+        let mut affected = Checks { delete: self.dependents_of(uid), ..Checks::default() };
         if let Some(node) = self.nodes.remove(uid) {
             for owner in &node.owners {
                 self.unlink(uid, &owner.uid);
@@ -142,10 +142,10 @@ impl Graph {
 
     /// Removes the objects of a resource that do not exist any more, whose deletions were missed. The dependents of
     /// other objects of this resource are checked if these do not exist.
-    pub(super) fn retain(&mut self, resource: &Resource, exists: &dyn Fn(&str) -> bool) -> Affected {
+    pub(super) fn retain(&mut self, resource: &Resource, exists: &dyn Fn(&str) -> bool) -> Checks {
         let is_gone = |node: &Node| node.place.is_of(resource) && !exists(&node.place.path());
         let gone: Vec<Text> = self.nodes.iter().filter(|(_, node)| is_gone(node)).map(|(uid, _)| uid.clone()).collect();
-        let mut affected = Affected::default();
+        let mut affected = Checks::default();
         for uid in gone {
             affected.delete.extend(self.remove(&uid).delete);
         }
@@ -154,7 +154,7 @@ impl Graph {
             let is_absent = |owner: &Owner| {
                 let namespace =
                     if resource.description.namespaced { node.place.namespace.clone() } else { Text::default() };
-                let place = Place { resource: node.place.resource.clone(), namespace, name: owner.name.clone() };
+                let place = ObjectKey { resource: node.place.resource.clone(), namespace, name: owner.name.clone() };
                 owner.kind == *kind && owner.api_version == api_version && !exists(&place.path())
             };
             if node.owners.iter().any(is_absent) {
@@ -164,7 +164,7 @@ impl Graph {
         affected
     }
 
-    pub(super) fn place(&self, uid: &Text) -> Option<Place> {
+    pub(super) fn place(&self, uid: &Text) -> Option<ObjectKey> {
         self.nodes.get(uid).map(|node| node.place.clone())
     }
 
@@ -206,7 +206,7 @@ mod tests {
         }
 
         /// Records an object whose name is its UID. An owner that ends with `!` is blocked by it.
-        fn put(&mut self, uid: &str, owners: &[&str], deleting: bool, foreground: bool, orphan: bool) -> Affected {
+        fn put(&mut self, uid: &str, owners: &[&str], deleting: bool, foreground: bool, orphan: bool) -> Checks {
             let owner = |owner: &&str| Owner {
                 api_version: "v1".into(),
                 kind: "ConfigMap".into(),
@@ -216,29 +216,29 @@ mod tests {
             };
             let owners = owners.iter().map(owner).collect();
             let meta = Meta { uid: uid.into(), owners, deleting, foreground, orphan, ..Meta::default() };
-            let place = Place { resource: self.1.clone(), namespace: "default".into(), name: uid.into() };
+            let place = ObjectKey { resource: self.1.clone(), namespace: "default".into(), name: uid.into() };
             let mut affected = self.0.put(place, meta);
             affected.delete.sort();
             affected
         }
 
-        fn live(&mut self, uid: &str, owners: &[&str]) -> Affected {
+        fn live(&mut self, uid: &str, owners: &[&str]) -> Checks {
             self.put(uid, owners, false, false, false)
         }
     }
 
-    fn delete(uids: &[&str]) -> Affected {
-        Affected { delete: uids.iter().map(Text::new).collect(), ..Affected::default() }
+    fn delete(uids: &[&str]) -> Checks {
+        Checks { delete: uids.iter().map(Text::new).collect(), ..Checks::default() }
     }
 
     #[test]
     fn objects_without_relations_are_not_kept() {
         let mut objects = Objects::new();
-        assert_eq!(objects.live("a", &[]), Affected::default());
+        assert_eq!(objects.live("a", &[]), Checks::default());
         assert!(objects.0.is_empty());
         assert!(objects.live("b", &["a"]).has_new_owners);
-        assert_eq!(objects.live("b", &["a"]), Affected::default());
-        assert_eq!(objects.live("b", &[]), Affected::default());
+        assert_eq!(objects.live("b", &["a"]), Checks::default());
+        assert_eq!(objects.live("b", &[]), Checks::default());
         assert!(objects.0.is_empty());
     }
 

@@ -6,7 +6,7 @@ use binnacle_registry::Resource;
 use binnacle_watchcache::Entry;
 
 use super::GarbageCollector;
-use super::graph::Place;
+use super::graph::ObjectKey;
 use super::meta::MetaReader;
 use crate::changes::Receiver;
 use crate::monitors::Receivers;
@@ -47,7 +47,7 @@ impl Receiver for GraphReceiver {
         };
         let Some(meta) = self.reader.read(collection, entry) else { return };
         let (namespace, name) = (entry.namespace().into(), entry.name().into());
-        collector.put(Place { resource: self.resource.clone(), namespace, name }, meta);
+        collector.put(ObjectKey { resource: self.resource.clone(), namespace, name }, meta);
     }
 
     fn listed(&self, exists: &dyn Fn(&str) -> bool) {

@@ -65,7 +65,7 @@ fn problem(kind: &str, content: &Content) -> Option<(&'static str, String)> {
             let message = format!("Failed to delete all resource types, {count} remaining: {failures}");
             Some(("ContentDeletionFailed", message))
         }
-        // As in Go, these two do not tell of pods that everything else waits for.
+        // As in Go, these two do not report pods that everything else waits for.
         _ if content.waits_for_pods => None,
         "NamespaceContentRemaining" if !content.remaining.is_empty() => {
             let instances: Vec<String> =

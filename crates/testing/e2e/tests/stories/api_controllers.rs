@@ -1,5 +1,5 @@
 //! The controllers that run inside the server (`--run-controllers`): namespaces are emptied, dependents collected,
-//! service accounts and the root certificate created. Each story is told by both engines.
+//! service accounts and the root certificate created. Most stories run on both engines.
 
 use std::time::Duration;
 
