@@ -1405,6 +1405,13 @@ _kube__apiserver() {
                     fi
                     return 0
                     ;;
+                --run-controllers)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
                 --service-cluster-ip-range)
                     COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then

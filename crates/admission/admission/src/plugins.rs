@@ -47,7 +47,7 @@ pub use pod_node_selector::NodeSelectors;
 pub(crate) use pod_security::PodSecurityMetrics;
 pub use pod_security::PodSecuritySettings;
 pub use pod_toleration_restriction::ClusterTolerations;
-pub use resource_quota::LimitedResource;
+pub use resource_quota::{LimitedResource, QuotaAmounts, QuotaState, QuotaUsage};
 
 use crate::lookup::Lookup;
 use crate::metrics::Metrics;

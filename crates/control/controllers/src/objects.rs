@@ -9,7 +9,7 @@ use binnacle_patch::apply::{Apply, Versions, apply, track_update};
 use binnacle_registry::{
     Catalog, Context, DeleteOptions, ListOptions, MANAGER, Match, Resource, StoredObject, UpdateOptions, WriteObject,
 };
-use binnacle_request::CreatePermit;
+use binnacle_request::{CreatePermit, User};
 use binnacle_schema::{Message, Value};
 use binnacle_store::Revision;
 use binnacle_watchcache::Entry;
@@ -22,11 +22,24 @@ use futures::future::join_all;
 pub struct Objects {
     resource: Arc<Resource>,
     manager: &'static str,
+    /// The user in whose name requests are made, or `None` for the server itself.
+    user: Option<Arc<User>>,
 }
 
 impl Objects {
     pub fn new(resources: &Catalog, group: &str, version: &str, plural: &str) -> Result<Self, Status> {
-        resources.require(group, version, plural).map(|resource| Self { resource, manager: MANAGER })
+        resources.require(group, version, plural).map(Self::of)
+    }
+
+    /// Creates a client of a resource that was found before.
+    pub fn of(resource: Arc<Resource>) -> Self {
+        Self { resource, manager: MANAGER, user: None }
+    }
+
+    /// Makes requests in the name of a user. Webhooks and policies treat them like those of any client.
+    #[must_use]
+    pub fn in_name_of(self, user: Arc<User>) -> Self {
+        Self { user: Some(user), ..self }
     }
 
     /// Sets another manager in `managedFields`.
@@ -38,6 +51,14 @@ impl Objects {
         &self.resource
     }
 
+    /// Returns the context of a request.
+    pub fn context(&self, namespace: &str) -> Context {
+        match &self.user {
+            Some(user) => Context::new(User::clone(user), namespace.into(), false),
+            None => Context::internal(namespace),
+        }
+    }
+
     /// Reads an object, including all writes acknowledged before; `None` if it does not exist.
     pub async fn get(&self, namespace: &str, name: &str) -> Result<Option<Value>, Status> {
         self.entry(namespace, name).await?.map(|entry| self.decode(&entry)).transpose()
@@ -45,7 +66,7 @@ impl Objects {
 
     /// Reads an object like [`Objects::get`], but does not decode it.
     pub async fn entry(&self, namespace: &str, name: &str) -> Result<Option<Arc<Entry>>, Status> {
-        match self.resource.get(&Context::internal(namespace), name, Match::Consistent).await {
+        match self.resource.get(&self.context(namespace), name, Match::Consistent).await {
             Ok(entry) => Ok(Some(entry)),
             Err(status) if status.is(StatusReason::NotFound) => Ok(None),
             Err(status) => Err(status),
@@ -63,7 +84,7 @@ impl Objects {
 
     pub async fn list_as(&self, namespace: &str, version: Match) -> Result<Vec<Value>, Status> {
         let options = ListOptions { version, ..ListOptions::default() };
-        let mut page = self.resource.list(&Context::internal(namespace), &options).await?;
+        let mut page = self.resource.list(&self.context(namespace), &options).await?;
         let mut objects = Vec::new();
         while let Some(chunk) = page.next_chunk() {
             for entry in chunk {
@@ -76,7 +97,7 @@ impl Objects {
     /// Lists the names of objects, including all writes acknowledged before.
     pub async fn names(&self, namespace: &str) -> Result<Vec<Text>, Status> {
         let options = ListOptions { version: Match::Consistent, ..ListOptions::default() };
-        let mut page = self.resource.list(&Context::internal(namespace), &options).await?;
+        let mut page = self.resource.list(&self.context(namespace), &options).await?;
         let mut names = Vec::new();
         while let Some(chunk) = page.next_chunk() {
             names.extend(chunk.iter().map(|entry| Text::from(entry.name())));
@@ -85,7 +106,7 @@ impl Objects {
     }
 
     pub async fn create(&self, namespace: &str, mut object: Value) -> Result<StoredObject, Status> {
-        let context = Context::internal(namespace);
+        let context = self.context(namespace);
         self.set_type(&mut object);
         self.resource.set_defaults(&mut object);
         self.track(&context, "", None, &mut object);
@@ -139,7 +160,7 @@ impl Objects {
         subresource: &str,
         change: impl FnMut(&mut Value) + Send,
     ) -> Result<Revision, Status> {
-        let context = Context::internal(namespace);
+        let context = self.context(namespace);
         let options = UpdateOptions { subresource: subresource.into(), ..UpdateOptions::default() };
         let mut change = self.changing(&context, name, subresource, change);
         self.resource.update(&context, name, &options, &mut change).await.map(|updated| updated.stored.revision)
@@ -152,7 +173,7 @@ impl Objects {
         (namespace, name, subresource): (&str, &str, &str),
         change: impl FnMut(&mut Value) + Send,
     ) -> Result<Revision, Status> {
-        let context = Context::internal(namespace);
+        let context = self.context(namespace);
         let options = UpdateOptions { subresource: subresource.into(), ..UpdateOptions::default() };
         let mut change = self.changing(&context, name, subresource, change);
         let updated = self.resource.update_known(&context, name, &options, &mut change, known).await;
@@ -183,19 +204,35 @@ impl Objects {
 
     /// Deletes an object; succeeds if it does not exist.
     pub async fn delete(&self, namespace: &str, name: &str) -> Result<(), Status> {
-        match self.resource.delete(&Context::internal(namespace), name, &DeleteOptions::default()).await {
+        self.delete_with(namespace, name, &DeleteOptions::default()).await
+    }
+
+    /// Deletes an object like [`Objects::delete`], with options.
+    pub async fn delete_with(&self, namespace: &str, name: &str, options: &DeleteOptions) -> Result<(), Status> {
+        match self.resource.delete(&self.context(namespace), name, options).await {
             Err(status) if status.is(StatusReason::NotFound) => Ok(()),
             deleted => deleted.map(|_| ()),
         }
     }
 
-    /// Applies a status by server-side apply as `manager`, with force.
-    pub async fn apply_status(&self, name: &str, manager: &str, mut config: Value) -> Result<(), Status> {
-        let context = Context::internal("");
+    /// Applies a status of a cluster-scoped object by server-side apply as `manager`, with force.
+    pub async fn apply_status(&self, name: &str, manager: &str, config: Value) -> Result<(), Status> {
+        self.apply((name, "status"), manager, config).await
+    }
+
+    /// Applies a cluster-scoped object, or its subresource, by server-side apply as `manager`, with force. The object must
+    /// exist.
+    pub async fn apply(
+        &self,
+        (name, subresource): (&str, &str),
+        manager: &str,
+        mut config: Value,
+    ) -> Result<(), Status> {
+        let context = self.context("");
         self.set_type(&mut config);
-        let options = UpdateOptions { subresource: "status".into(), ..UpdateOptions::default() };
+        let options = UpdateOptions { subresource: subresource.into(), ..UpdateOptions::default() };
         let mut change = |old: Option<&Value>| {
-            let update = self.resource.update_by(&context, manager, "status");
+            let update = self.resource.update_by(&context, manager, subresource);
             let request = Apply { update, force: true, versions: &SingleVersion(&self.resource) };
             apply(&request, old, &config)
                 .map(|applied| applied.object.into())

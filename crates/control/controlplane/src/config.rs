@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use binnacle_controllers::Queues;
+use binnacle_controllers::{Leadership, Queues};
 use binnacle_features::Features;
 use binnacle_services::ServiceConfig;
 
@@ -35,23 +35,6 @@ pub struct Config {
     pub queues: Queues,
     /// Timing of the lease whose holder elects leaders (`--coordinated-leadership-...`).
     pub leadership: Leadership,
-}
-
-/// The timing of the lease by which servers choose a leader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leadership {
-    /// The time without renewal after which the holder loses the lease.
-    pub lease_duration: Duration,
-    /// The time without a successful renewal after which the holder gives up.
-    pub renew_deadline: Duration,
-    pub retry_period: Duration,
-}
-
-impl Default for Leadership {
-    fn default() -> Self {
-        let [lease_duration, renew_deadline, retry_period] = [15, 10, 2].map(Duration::from_secs);
-        Self { lease_duration, renew_deadline, retry_period }
-    }
 }
 
 /// The way in which the endpoints of the service `kubernetes` are written.

@@ -3,27 +3,26 @@
 
 mod candidates;
 mod election;
-mod lock;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::metadata;
-use binnacle_meta::{MicroTime, Status};
+use binnacle_meta::Status;
 use binnacle_metrics::WorkQueue;
 use binnacle_request::{BoxFuture, Shutdown};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::context::ControllerContext;
-use binnacle_controllers::Objects;
-use binnacle_controllers::{ChangeWatcher, Changes};
+use binnacle_controllers::{ChangeWatcher, Changes, LeaseLock, Objects, lease_time};
 use candidates::Candidate;
 use election::Election;
-use lock::Lock;
 
+/// The lease that decides which server of a store runs elections.
+const NAME: &str = "leader-election-controller";
 /// The maximum time between two checks of the leases.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// The interval at which expired candidates are deleted.
@@ -41,7 +40,7 @@ pub(crate) fn run(
         // Like kube-apiserver's hook, which only starts the controller.
         report.send_replace(true);
         // The holder identity stays the same as long as this server runs.
-        let identity = Lock::identity(ctx.identity.hostname());
+        let identity = LeaseLock::identity(ctx.identity.hostname());
         while !shutdown.is_fired() {
             let leases = Objects::new(&ctx.resources, "coordination.k8s.io", "v1", "leases");
             let candidates = Objects::new(&ctx.resources, "coordination.k8s.io", "v1beta1", "leasecandidates");
@@ -53,7 +52,7 @@ pub(crate) fn run(
                 continue;
             };
             let queue = ctx.config.queues.queue("leader-election-controller");
-            let mut lock = Lock::new(leases.clone(), &identity, ctx.config.leadership);
+            let mut lock = LeaseLock::new(leases.clone(), NAME, &identity, ctx.config.leadership);
             tokio::select! {
                 () = lock.acquire() => {}
                 () = shutdown.fired() => return,
@@ -102,7 +101,7 @@ async fn lead(leases: &Objects, candidates: &Objects, queue: &WorkQueue) {
 
 /// Performs a step of every election; returns the names of the leases with candidates.
 async fn elect(leases: &Objects, candidates: &Objects) -> Result<BTreeSet<String>, Status> {
-    let now = now();
+    let now = lease_time();
     let mut by_lease: BTreeMap<(String, String), Vec<Candidate>> = BTreeMap::new();
     for object in candidates.list("").await? {
         let candidate = Candidate::of(&object);
@@ -126,14 +125,9 @@ async fn elect(leases: &Objects, candidates: &Objects) -> Result<BTreeSet<String
 async fn collect(candidates: &Objects) -> Result<(), Status> {
     for object in candidates.list("").await? {
         let candidate = Candidate::of(&object);
-        if candidate.is_expired(now()) {
+        if candidate.is_expired(lease_time()) {
             candidates.delete(metadata(&object).at(ObjectMeta::NAMESPACE).str(), &candidate.name).await?;
         }
     }
     Ok(())
-}
-
-fn now() -> MicroTime {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    MicroTime::from_unix(i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
 }

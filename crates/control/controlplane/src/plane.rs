@@ -27,6 +27,11 @@ impl ControlPlane {
         self.0.identity.name()
     }
 
+    /// Returns the name of the machine, or the name that replaces it.
+    pub fn hostname(&self) -> &str {
+        self.0.identity.hostname()
+    }
+
     /// Returns the published storage versions of resources.
     pub fn storage_versions(&self) -> &StorageVersions {
         &self.0.storage_versions

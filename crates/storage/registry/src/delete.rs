@@ -110,14 +110,25 @@ impl Resource {
         list: &ListOptions,
         options: &DeleteOptions,
     ) -> Result<Page, Status> {
+        self.delete_collection_with(context, list, options, self.collection.delete_workers).await
+    }
+
+    /// Deletes objects like [`Resource::delete_collection`], `workers` at a time.
+    pub async fn delete_collection_with(
+        &self,
+        context: &Context,
+        list: &ListOptions,
+        options: &DeleteOptions,
+        workers: usize,
+    ) -> Result<Page, Status> {
         self.warn_of_delete(context, options);
         let mut page = self.list_to_delete(context, list).await?;
         let mut entries = Vec::new();
         while let Some(chunk) = page.next_chunk() {
             entries.extend(chunk);
         }
-        // Concurrently, as limited by `--delete-collection-workers`.
-        for chunk in entries.chunks(self.collection.delete_workers.max(1)) {
+        // For requests, `--delete-collection-workers` limits the number.
+        for chunk in entries.chunks(workers.max(1)) {
             let deletions: Vec<_> = chunk.iter().map(|entry| self.delete_listed(context, entry, options)).collect();
             try_join_all(deletions).await?;
         }

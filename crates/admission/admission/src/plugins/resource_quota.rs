@@ -9,6 +9,7 @@ mod evaluator;
 mod limited;
 mod pods;
 mod services;
+mod usage;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -26,6 +27,7 @@ use crate::lookup::{Freshness, Lookup, LookupKind};
 use crate::plugin::{Plugin, Request, Stage};
 use check::check;
 pub use limited::LimitedResource;
+pub use usage::{QuotaAmounts, QuotaState, QuotaUsage};
 
 /// The number of retries of a charge after conflicts with other writers.
 const RETRIES: usize = 3;

@@ -10,8 +10,7 @@ use binnacle_meta::{MicroTime, Status, StatusReason};
 use binnacle_schema::{Value, value};
 
 use super::candidates::{Candidate, OLDEST_EMULATION, VALID, best, holds, strategy};
-use super::now;
-use binnacle_controllers::Objects;
+use binnacle_controllers::{Objects, lease_time};
 
 /// The time in which candidates must respond to a ping, and for which a response is valid.
 const ELECTION: Duration = Duration::from_secs(5);
@@ -29,7 +28,7 @@ pub(super) struct Election<'a> {
 impl Election<'_> {
     /// Performs the next step: does nothing, pings candidates, or elects one.
     pub(super) async fn step(&self, candidates: Vec<Candidate>) -> Result<(), Status> {
-        let now = now();
+        let now = lease_time();
         let failed = |why: String| Status::internal(why);
         let lease = self.leases.get(self.namespace, self.lease).await?;
         if !is_needed(&candidates, lease.as_ref(), now).map_err(failed)? {
@@ -85,7 +84,7 @@ impl Election<'_> {
         let mut spec = FieldMut::<Lease>::root(&mut lease_object).into_entry(Lease::SPEC);
         spec.set(LeaseSpec::STRATEGY, strategy);
         spec.set(LeaseSpec::LEASE_DURATION_SECONDS, LEASE_SECONDS);
-        spec.set(LeaseSpec::RENEW_TIME, now().to_string());
+        spec.set(LeaseSpec::RENEW_TIME, lease_time().to_string());
         if let Some(elected) = elected {
             spec.set(LeaseSpec::HOLDER_IDENTITY, elected);
         }
@@ -100,7 +99,7 @@ impl Election<'_> {
             Err(status) if status.is(StatusReason::AlreadyExists) => {}
             Err(status) => return Err(status),
         }
-        self.leases.update(namespace, lease, "", |lease| assign(lease, strategy, elected, now())).await
+        self.leases.update(namespace, lease, "", |lease| assign(lease, strategy, elected, lease_time())).await
     }
 }
 

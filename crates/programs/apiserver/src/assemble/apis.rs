@@ -118,6 +118,7 @@ impl Apis {
             certificate_durations: CertificateDurations::register(registry).map_err(not_registered)?,
             queues: WorkQueues::register(registry).map_err(not_registered)?,
             discovery_metrics,
+            authorities: security.authorities.clone(),
         };
         let storage = security.storage.options(&base.config.storage, &base.features);
         let built_in = built_in(

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use binnacle_admission::{Chain as AdmissionChain, Lookup, Metrics as AdmissionMetrics, PluginOptions, ResourceLookup};
@@ -9,6 +10,7 @@ use binnacle_aggregator::{
     Aggregator, ApiServiceOptions, AvailabilityMetrics, LocalApi, PeerEndpoint, Registrations, api_service_controllers,
     peer_endpoint_controller,
 };
+use binnacle_api_controllers::{ApiControllers, Options as ControllerOptions};
 use binnacle_apiextensions::{
     ConversionMetrics, CustomResources, DefinitionRules, VersionRegistrar, definition_controller,
 };
@@ -67,6 +69,8 @@ pub(super) struct Access {
     pub(super) certificate_durations: CertificateDurations,
     pub(super) queues: WorkQueues,
     pub(super) discovery_metrics: DiscoveryMetrics,
+    /// The file with the authorities of the server's certificate, for clients to trust.
+    pub(super) authorities: PathBuf,
 }
 
 /// The built-in APIs and their controllers.
@@ -124,7 +128,16 @@ pub(super) fn built_in(
         },
     );
     let plane = ControlPlane::new(set.clone(), own.clone());
-    let controllers = Manager::start(stages(&plane, &own, &set, custom, registrations, access), shutdown.clone());
+    let mut stages = stages(&plane, &own, &set, custom, registrations, access);
+    // They need namespaces and roles, which the first controllers create.
+    stages[1].extend(ApiControllers::controller(ControllerOptions {
+        resources: set.clone(),
+        selection: config.misc.controllers.clone(),
+        queues: own.queues.clone(),
+        hostname: plane.hostname().to_owned(),
+        authorities: access.authorities.clone(),
+    }));
+    let controllers = Manager::start(stages, shutdown.clone());
     let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };
     let api = Api::new(set, binnacle_subresources::handlers(&dependencies), addresses, access.authorizer.clone())
         .discovery_metrics(access.discovery_metrics.clone())

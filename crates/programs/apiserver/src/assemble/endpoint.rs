@@ -61,7 +61,13 @@ impl Endpoint {
         let serving = &base.config.serving;
         let tls = Tls::new(&serving.tls, tls, serving.named.clone(), requested)?;
         let serving = tls.certificates().clone();
-        let identity = ClusterIdentity { clients: clients.clone(), service_account, serving, path: String::new() };
+        let identity = ClusterIdentity {
+            clients: clients.clone(),
+            service_account,
+            serving,
+            path: String::new(),
+            authorities: authorities.clone(),
+        };
         let commands = ClientCommands { kubeconfig, kubectl, controllers, directory: place };
         Ok((Self { tls, commands, authorities, renewer, clock, clients }, identity))
     }

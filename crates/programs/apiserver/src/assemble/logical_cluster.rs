@@ -149,6 +149,7 @@ impl SharedHost {
             service_account: keys.service_account.clone(),
             serving: self.serving.clone(),
             path,
+            authorities: self.authorities.clone(),
         })
     }
 

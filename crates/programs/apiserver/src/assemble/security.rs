@@ -1,5 +1,6 @@
 //! The second phase: keys, authentication and authorization.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use binnacle_admission::PluginOptions;
@@ -41,6 +42,8 @@ pub(super) struct Security {
     pub(super) authorization: Authorizers,
     /// The client for the server's requests to itself.
     pub(super) itself: Loopback,
+    /// The file with the authorities of the server's certificate, for clients to trust.
+    pub(super) authorities: PathBuf,
 }
 
 /// The certificates and keys of a cluster.
@@ -53,13 +56,15 @@ pub(super) struct ClusterIdentity {
     pub(super) serving: Arc<Certificates>,
     /// The prefix of the paths at which the listener serves the cluster; empty for that of the host.
     pub(super) path: String,
+    /// The file with the authorities of these certificates, for clients to trust.
+    pub(super) authorities: PathBuf,
 }
 
 impl Security {
     pub(super) fn prepare(inputs: Inputs, identity: ClusterIdentity) -> Result<Self, StartFailure> {
         let Inputs { base, canary, storage, files, external, plugins } = inputs;
         let ConfigFiles { mut authentication, issuers, authorization, kubelets, proxy_client, tracing, .. } = files;
-        let ClusterIdentity { clients, service_account, serving, path } = identity;
+        let ClusterIdentity { clients, service_account, serving, path, authorities } = identity;
         let proxies = authentication.proxies.clone();
         let flags = &base.config.authentication;
         let catalog = Catalog::new(binnacle_builtin::kinds(), base.features.clone());
@@ -94,6 +99,7 @@ impl Security {
             authentication,
             authorization,
             itself,
+            authorities,
         })
     }
 }

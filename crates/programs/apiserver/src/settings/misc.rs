@@ -4,7 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
-use binnacle_controlplane::{EndpointReconciler, Leadership};
+use binnacle_api_controllers::Selection;
+use binnacle_controllers::Leadership;
+use binnacle_controlplane::EndpointReconciler;
 use binnacle_services::ServiceRouting;
 
 use super::values::{Cidr, PortRange};
@@ -43,6 +45,8 @@ pub struct Misc {
     pub cluster_domain: Option<String>,
     /// The number of logical clusters that may be awake without requests.
     pub max_awake_clusters: usize,
+    /// The controllers of kube-controller-manager that run in the server.
+    pub controllers: Selection,
 }
 
 impl Default for Misc {
@@ -68,6 +72,7 @@ impl Default for Misc {
             has_bootstrap_objects: false,
             cluster_domain: None,
             max_awake_clusters: 500,
+            controllers: Selection::default(),
         }
     }
 }

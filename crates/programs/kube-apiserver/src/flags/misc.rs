@@ -5,8 +5,10 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use binnacle_api_controllers::Selection;
 use binnacle_apiserver::settings::{Cidr, Misc, PortRange};
-use binnacle_controlplane::{EndpointReconciler, Leadership};
+use binnacle_controllers::Leadership;
+use binnacle_controlplane::EndpointReconciler;
 use binnacle_meta::go_quote;
 use binnacle_services::ServiceRouting;
 
@@ -153,6 +155,14 @@ pub(super) const GROUP: Group = Group {
             "File with the private key of --proxy-client-cert-file.",
         ),
         Flag::new(
+            "run-controllers",
+            ValueKind::Value("strings"),
+            "",
+            "Controllers of kube-controller-manager to run inside this server: 'foo' runs the controller 'foo', '*' runs \
+             all that the server has, '-foo' excludes one of them. They act while no other process holds the lease \
+             kube-system/kube-controller-manager. Empty for none.",
+        ),
+        Flag::new(
             "service-cluster-ip-range",
             ValueKind::Value("string"),
             "10.0.0.0/24",
@@ -188,6 +198,7 @@ impl FromFlags for Misc {
             has_bootstrap_objects: false,
             cluster_domain: cluster_domain(flags)?,
             max_awake_clusters: max_awake_clusters(flags)?,
+            controllers: controllers(flags)?,
             allow_privileged: flags.flag("allow-privileged")?,
             service_cluster_ip_ranges: service_ranges(flags)?,
             service_node_port_range: ports,
@@ -237,6 +248,16 @@ fn cluster_domain(flags: &FlagSet) -> Result<Option<String>, FlagError> {
         None => Ok(Some(domain)),
         Some(error) => Err(FlagError::new(format!("--logical-cluster-domain: {error}"))),
     }
+}
+
+/// A server that only reads its store cannot run controllers.
+fn controllers(flags: &FlagSet) -> Result<Selection, FlagError> {
+    let items = flags.list("run-controllers");
+    if !items.is_empty() && flags.flag("read-only")? {
+        return Err(FlagError::new("--run-controllers cannot be used with --read-only"));
+    }
+    let selection = Selection::parse(items.iter().map(String::as_str));
+    selection.map_err(|error| FlagError::new(format!("--run-controllers: {error}")))
 }
 
 fn max_awake_clusters(flags: &FlagSet) -> Result<usize, FlagError> {

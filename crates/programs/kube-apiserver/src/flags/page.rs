@@ -8,7 +8,7 @@ use super::{GROUPS, inert};
 const PAGE: &str = include_str!("../../../../../docs/flags.md");
 
 /// Flags that kube-apiserver does not have.
-const OWN: [&str; 21] = [
+const OWN: [&str; 22] = [
     "audit-webhook-spill-dir",
     "audit-webhook-spill-max-size",
     "check-config",
@@ -29,6 +29,7 @@ const OWN: [&str; 21] = [
     "logical-clusters",
     "max-awake-logical-clusters",
     "read-only",
+    "run-controllers",
     "stop-with-stdin",
 ];
 

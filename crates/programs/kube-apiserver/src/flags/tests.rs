@@ -389,6 +389,11 @@ fn rejects_invalid_flags_like_kube_apiserver() {
             &["--ephemeral", "--etcd-servers=http://127.0.0.1:2379"],
             "--ephemeral and --etcd-servers cannot be given together",
         ),
+        (&["--run-controllers=*,-nothing"], "--run-controllers: \"nothing\" is not in the list of known controllers"),
+        (
+            &["--etcd-servers=http://a:1", "--read-only", "--run-controllers=namespace"],
+            "--run-controllers cannot be used with --read-only",
+        ),
         (&["--read-only"], "--read-only requires --etcd-servers"),
         (&["--forward-writes-to=https://a"], "--forward-writes-to requires --read-only"),
         (

@@ -19,6 +19,8 @@ mod aggregation_params;
 mod aggregation_types;
 mod aggregation_upgrades;
 mod allocators;
+mod api_controllers;
+
 mod auditing;
 mod authentication;
 mod authorization;

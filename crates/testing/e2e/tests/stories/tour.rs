@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use binnacle_testkit::{TempDir, program, tool};
 
 const TOUR: &str = include_str!("../../../../../docs/tour.md");
+const CONTROLLERS: &str = include_str!("../../../../../docs/controllers.md");
 const LOGICAL_CLUSTERS: &str = include_str!("../../../../../docs/logical-clusters.md");
 
 /// Separates the output of two commands.
@@ -26,6 +27,12 @@ fn commands_print_the_output_on_the_page() {
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn logical_clusters_print_the_output_on_the_page() {
     try_out(LOGICAL_CLUSTERS, 15);
+}
+
+#[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
+fn controllers_print_the_output_on_the_page() {
+    try_out(CONTROLLERS, 12);
 }
 
 /// Runs the commands of a page, which has more than this number of them.

@@ -117,7 +117,7 @@ fn name<'v>(quota: FieldRef<'_, 'v, ResourceQuota>) -> &'v str {
 }
 
 /// Returns `scopes` and `scopeSelector` of a quota as selectors.
-fn scopes(quota: FieldRef<ResourceQuota>) -> Vec<Value> {
+pub(super) fn scopes(quota: FieldRef<ResourceQuota>) -> Vec<Value> {
     let spec = quota.at(ResourceQuota::SPEC);
     let plain = spec.at(ResourceQuotaSpec::SCOPES).strs();
     let plain = plain.map(|scope| value!({"scopeName": scope, "operator": "Exists"}));
@@ -126,11 +126,11 @@ fn scopes(quota: FieldRef<ResourceQuota>) -> Vec<Value> {
 }
 
 /// Returns the limits in the quota's status.
-fn hard(quota: FieldRef<ResourceQuota>) -> Resources {
+pub(super) fn hard(quota: FieldRef<ResourceQuota>) -> Resources {
     amounts(quota.at(ResourceQuota::STATUS).at(ResourceQuotaStatus::HARD))
 }
 
-fn used(quota: FieldRef<ResourceQuota>) -> Resources {
+pub(super) fn used(quota: FieldRef<ResourceQuota>) -> Resources {
     amounts(quota.at(ResourceQuota::STATUS).at(ResourceQuotaStatus::USED))
 }
 

@@ -39,8 +39,12 @@ pub(super) trait Evaluator: Send + Sync {
 
 /// Returns the evaluator for a request's resource.
 pub(super) fn of(attributes: &Attributes) -> Box<dyn Evaluator> {
-    let resource = &attributes.resource;
-    match (resource.group.as_str(), resource.resource.as_str()) {
+    of_resource(&attributes.resource.group, &attributes.resource.resource)
+}
+
+/// Returns the evaluator for a resource.
+pub(super) fn of_resource(group: &str, plural: &str) -> Box<dyn Evaluator> {
+    match (group, plural) {
         ("", "pods") => Box::new(Pods),
         ("", "services") => Box::new(Services),
         ("", "persistentvolumeclaims") => Box::new(Claims),

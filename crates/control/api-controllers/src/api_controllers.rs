@@ -1,0 +1,85 @@
+//! The controllers of one cluster as a whole.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use binnacle_controllers::{Controller, Leadership, Queues};
+use binnacle_registry::Catalog;
+use binnacle_request::{BoxFuture, Shutdown};
+use binnacle_supervise::supervise;
+use tokio::task::JoinSet;
+
+use crate::context::ClusterContext;
+use crate::leadership::LeadershipHandle;
+use crate::selection::{ControllerName, Selection};
+use crate::{cluster_roles, finished_jobs, garbage_collector, namespaces, quotas, root_ca, service_accounts};
+
+/// The settings of the controllers of one cluster.
+pub struct Options {
+    pub resources: Catalog,
+    pub selection: Selection,
+    pub queues: Queues,
+    /// The beginning of the identity as the holder of the lease.
+    pub hostname: String,
+    /// The file with the authorities of the server's certificate, for clients to trust.
+    pub authorities: PathBuf,
+}
+
+/// The selected controllers of one cluster.
+pub struct ApiControllers(Options);
+
+impl ApiControllers {
+    /// Returns the controller that runs all selected ones, or `None` if none is selected.
+    pub fn controller(options: Options) -> Option<Controller> {
+        let selected = !options.selection.is_empty();
+        let state = Arc::new(Self(options));
+        // Before the roles of their accounts exist, hooks refuse some of their writes.
+        selected.then(|| Controller::watch("start-api-controllers", &[], &state, run).after("rbac/bootstrap-roles"))
+    }
+
+    fn spawn(&self, tasks: &mut JoinSet<()>, context: &ClusterContext) {
+        let mut spawn = |controller, name, run: fn(ClusterContext) -> BoxFuture<'static, ()>| {
+            if self.0.selection.contains(controller) {
+                let context = context.clone();
+                tasks.spawn(supervise(name, move || run(context.clone())));
+            }
+        };
+        spawn(ControllerName::Namespace, namespaces::NAME, |context| Box::pin(namespaces::run(context)));
+        spawn(ControllerName::GarbageCollector, garbage_collector::NAME, |context| {
+            Box::pin(garbage_collector::run(context))
+        });
+        spawn(ControllerName::ServiceAccount, service_accounts::NAME, |context| {
+            Box::pin(service_accounts::run(context))
+        });
+        spawn(ControllerName::ClusterRoleAggregation, cluster_roles::NAME, |context| {
+            Box::pin(cluster_roles::run(context))
+        });
+        spawn(ControllerName::TtlAfterFinished, finished_jobs::NAME, |context| Box::pin(finished_jobs::run(context)));
+        spawn(ControllerName::ResourceQuota, quotas::NAME, |context| Box::pin(quotas::run(context)));
+        spawn(ControllerName::RootCa, root_ca::NAME, |context| Box::pin(root_ca::run(context)));
+    }
+}
+
+fn run(
+    controllers: Arc<ApiControllers>,
+    report: tokio::sync::watch::Sender<bool>,
+    shutdown: Shutdown,
+) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        // The hook only starts the controllers: their first work may need webhooks that this server must serve first.
+        report.send_replace(true);
+        let options = &controllers.0;
+        let context = ClusterContext {
+            resources: options.resources.clone(),
+            leadership: LeadershipHandle::new(),
+            queues: options.queues.clone(),
+            authorities: options.authorities.clone(),
+            shutdown: shutdown.clone(),
+        };
+        let mut tasks = JoinSet::new();
+        controllers.spawn(&mut tasks, &context);
+        let timing = Leadership::default();
+        context.leadership.run(&options.resources, &options.hostname, timing, &shutdown).await;
+        while tasks.join_next().await.is_some() {}
+    })
+}
