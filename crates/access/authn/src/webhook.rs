@@ -18,9 +18,9 @@ const RETRY: Duration = Duration::from_millis(500);
 
 /// The maximum size of a response. A user in a thousand groups takes 100 KB, and thousands of users are cached.
 const MAX_REVIEW: usize = 1 << 20;
-/// The number of copies of a token in memory during a call: the header in the received head, its encoding, in which
-/// each byte may be escaped, and what the HTTP client buffers of it.
-const COPIES: usize = 4;
+/// The number of copies of a token in memory during a call: the header in the received head, whose buffer was doubled
+/// as it grew, its encoding, in which each byte may be escaped, and what the HTTP client buffers of it.
+const COPIES: usize = 6;
 /// The memory per byte of a response. Empty group names take the most, in the parsed tree and in the user.
 const BYTES_PER_BYTE: usize = 16;
 /// The bytes of a response that are parsed in ten nanoseconds.
