@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
+use binnacle_api_controllers::Selection;
 use binnacle_audit::Auditor;
 use binnacle_client::FixedIdentity;
 use binnacle_controlplane::{EndpointReconciler, identity_lease_name};
@@ -116,6 +117,7 @@ impl SharedHost {
         let mut config = self.settings.clone();
         config.storage.read_only = true;
         config.storage.history_retention = None;
+        config.misc.controllers = Selection::default();
         config.misc.endpoint_reconciler = EndpointReconciler::None;
         config.authentication.service_accounts.issuers = vec![format!("https://{}", self.external)];
         let (url, path) = (format!("https://{}", self.external), String::new());
