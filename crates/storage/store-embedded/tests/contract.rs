@@ -160,10 +160,9 @@ mod quota {
         let answers = futures::future::join_all(writes).await;
         let refused: Vec<_> = answers.iter().filter_map(exceeded).collect();
         assert_eq!(refused, [("objects", 10); 30]);
-        // Each deletion frees a place.
-        let (kv, _) = store.get("/a/0".into(), None).await.expect("a read");
-        assert!(kv.is_some());
-        let delete = Txn { key: "/a/0".into(), expect: Expect::Anything, op: Op::Delete };
+        // Each deletion frees a place. Any ten of the writes were first.
+        let created = keys.iter().zip(&answers).find(|(_, answer)| answer.is_ok()).expect("a key").0;
+        let delete = Txn { key: created.clone().into(), expect: Expect::Anything, op: Op::Delete };
         store.txn(delete).await.expect("a deletion");
         while usage.amount().expect("it is counted").objects == 10 {
             tokio::task::yield_now().await;
