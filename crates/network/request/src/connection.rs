@@ -31,6 +31,12 @@ impl ConnectionInfo {
         Self { peer: Some(peer), peer_certificates, alpn, ..Self::default() }
     }
 
+    /// Sets the name of the server that the client has named in the handshake.
+    #[must_use]
+    pub fn with_server_name(self, name: Option<&str>) -> Self {
+        Self { server_name: name.map(Into::into), ..self }
+    }
+
     /// Sets a callback for the first authenticated request.
     #[must_use]
     pub fn when_identified(self, then: impl Fn() + Send + Sync + 'static) -> Self {

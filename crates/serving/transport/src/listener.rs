@@ -395,8 +395,7 @@ async fn serve<S: Service>(
     let alpn = session.alpn_protocol().map(<[u8]>::to_vec);
     let http2 = alpn.as_deref() == Some(b"h2");
     let state = slot.connection().clone();
-    let mut info = ConnectionInfo::new(peer, certificates, alpn);
-    info.server_name = session.server_name().map(Into::into);
+    let info = ConnectionInfo::new(peer, certificates, alpn).with_server_name(session.server_name());
     let info = Arc::new(info.when_identified({
         let state = state.clone();
         move || state.mark_authenticated()

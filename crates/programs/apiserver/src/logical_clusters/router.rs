@@ -300,8 +300,7 @@ mod tests {
                 request = request.header(HOST, host);
             }
             let request = request.body(()).unwrap();
-            let mut connection = ConnectionInfo::default();
-            connection.server_name = in_handshake.map(Into::into);
+            let connection = ConnectionInfo::default().with_server_name(in_handshake);
             let got = named_cluster(&domain, &request, &connection).map_err(|status| status.code());
             assert_eq!(
                 got.as_ref().map(|name| name.as_deref()),
