@@ -75,7 +75,9 @@ async fn own_port_serves_only_its_cluster() {
         });
         host.wait_for_awake(1);
     });
-    assert_eq!(client.get("/readyz").await.unwrap().status, 200);
+    // It serves before all of its background tasks have read what they follow.
+    let again = client.get("/api/v1/namespaces/default/configmaps").await.unwrap();
+    assert_eq!(again.status, 200, "{}", again.body);
     tokio::task::block_in_place(|| {
         let patch = json!({"spec": {"port": second}}).to_string();
         host.kubectl.ok(&["patch", "logicalcluster", "a", "--type=merge", "--patch", &patch]);
