@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use binnacle_controllers::Controller;
 use binnacle_features::Features;
+use binnacle_meta::Status;
 use binnacle_registry::Catalog;
 
 use crate::config::Config;
@@ -80,20 +81,10 @@ impl ControlPlane {
             .optional()
             .with_cleanup(ctx, |ctx| Box::pin(kubernetes_service::remove_endpoints(ctx))),
             Controller::periodic("rbac/bootstrap-roles", None, ctx, |ctx| {
-                Box::pin(async {
-                    match ctx.config.has_bootstrap_objects {
-                        true => Ok(()),
-                        false => bootstrap_roles::ensure(&ctx.resources).await,
-                    }
-                })
+                Box::pin(unless_checked(ctx, bootstrap_roles::ensure(&ctx.resources)))
             }),
             Controller::periodic("scheduling/bootstrap-system-priority-classes", None, ctx, |ctx| {
-                Box::pin(async {
-                    match ctx.config.has_bootstrap_objects {
-                        true => Ok(()),
-                        false => priority_classes::ensure(&ctx.resources).await,
-                    }
-                })
+                Box::pin(unless_checked(ctx, priority_classes::ensure(&ctx.resources)))
             }),
             Controller::watch("start-cluster-authentication-info-controller", &[], ctx, |ctx, done, shutdown| {
                 Box::pin(cluster_authentication::run(ctx, done, shutdown))
@@ -131,5 +122,16 @@ impl ControlPlane {
             }),
             Controller::watch("priority-and-fairness-config-consumer", &[], ctx, flowcontrol::maintain_conditions),
         ]
+    }
+}
+
+/// Creates or updates bootstrap objects, unless they were checked earlier.
+async fn unless_checked(
+    ctx: &ControllerContext,
+    ensure: impl Future<Output = Result<(), Status>>,
+) -> Result<(), Status> {
+    match ctx.config.has_bootstrap_objects {
+        true => Ok(()),
+        false => ensure.await,
     }
 }

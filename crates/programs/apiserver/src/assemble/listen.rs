@@ -29,32 +29,23 @@ pub(super) fn listen(
     let host_catalog = clusters.is_some().then(|| server.catalog.clone());
     let cluster = complete(server);
     let descriptors = config.host.descriptors.unwrap_or_else(descriptors);
-    let tls = Arc::new(tls);
+    let serves_past = config.storage.history_retention.is_some();
+    let options = ListenerOptions {
+        address: address.ip(),
+        sharing: config.serving.sharing,
+        tls: Arc::new(tls),
+        limits: ConnectionLimits::of_descriptors(descriptors / CLUSTER_PORT_DIVISOR),
+        max_streams: config.serving.max_streams,
+        front: holdings.front.handle(),
+        host: cluster.chain.clone(),
+        serves_past,
+    };
+    let listener = options.listener(holdings.port, ConnectionLimits::of_descriptors(descriptors));
     if let Some(clusters) = &clusters {
-        clusters.configure_ports(ListenerOptions {
-            address: address.ip(),
-            sharing: config.serving.sharing,
-            tls: tls.clone(),
-            limits: ConnectionLimits::of_descriptors(descriptors / CLUSTER_PORT_DIVISOR),
-            max_streams: config.serving.max_streams,
-            front: holdings.front.handle(),
-            host: cluster.chain.clone(),
-            serves_past: config.storage.history_retention.is_some(),
-        });
-    }
-    let mut listener = holdings.port.with_tls(tls).limits(ConnectionLimits::of_descriptors(descriptors));
-    if let Some(front) = holdings.front.handle() {
-        listener = listener.front(front);
-    }
-    if let Some(max_streams) = config.serving.max_streams {
-        listener = listener.max_streams(max_streams);
+        clusters.configure_ports(options);
     }
     let triggers = cluster.triggers.clone();
-    let router = ClusterRouter {
-        host: cluster.chain.clone(),
-        clusters: clusters.clone(),
-        serves_past: config.storage.history_retention.is_some(),
-    };
+    let router = ClusterRouter { host: cluster.chain.clone(), clusters: clusters.clone(), serves_past };
     let listening =
         Server::new(listener, cluster.chain.clone(), triggers.shutdown).with_shutdown_config(ShutdownConfig {
             terminating: Some(triggers.terminating),

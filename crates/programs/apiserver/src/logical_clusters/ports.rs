@@ -8,7 +8,9 @@ use std::sync::Arc;
 use binnacle_meta::Text;
 use binnacle_request::{Body, ConnectionInfo, ShutdownTrigger};
 use binnacle_server::Chain;
-use binnacle_transport::{BoundPort, ConnectionLimits, ListenError, ListenerHandle, PortSharing, Service, Tls};
+use binnacle_transport::{
+    BoundPort, ConnectionLimits, ListenError, Listener, ListenerHandle, PortSharing, Service, Tls,
+};
 use http::{Request, Response};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, watch};
@@ -21,6 +23,7 @@ pub(crate) struct ListenerOptions {
     pub(crate) address: IpAddr,
     pub(crate) sharing: PortSharing,
     pub(crate) tls: Arc<Tls>,
+    /// The limits of a cluster's own port.
     pub(crate) limits: ConnectionLimits,
     pub(crate) max_streams: Option<u32>,
     /// The runtime that accepts connections.
@@ -48,6 +51,22 @@ struct PortService {
     slot: Arc<Slot>,
     host: Arc<Chain>,
     serves_past: bool,
+}
+
+// === impl ListenerOptions ===
+
+impl ListenerOptions {
+    /// Returns the listener of a port.
+    pub(crate) fn listener(&self, port: BoundPort, limits: ConnectionLimits) -> Listener {
+        let mut listener = port.with_tls(self.tls.clone()).limits(limits);
+        if let Some(front) = &self.front {
+            listener = listener.front(front.clone());
+        }
+        match self.max_streams {
+            Some(max_streams) => listener.max_streams(max_streams),
+            None => listener,
+        }
+    }
 }
 
 // === impl Ports ===
@@ -103,13 +122,7 @@ impl Ports {
 impl OpenPort {
     async fn open(options: &ListenerOptions, slot: &Arc<Slot>, port: u16) -> Result<Self, ListenError> {
         let bound = BoundPort::bind(SocketAddr::new(options.address, port), options.sharing).await?;
-        let mut listener = bound.with_tls(options.tls.clone()).limits(options.limits);
-        if let Some(max_streams) = options.max_streams {
-            listener = listener.max_streams(max_streams);
-        }
-        if let Some(front) = &options.front {
-            listener = listener.front(front.clone());
-        }
+        let listener = options.listener(bound, options.limits);
         let (close, closed) = ShutdownTrigger::new();
         let (host_stops, trigger) = (options.host.shutdown().fired(), close.clone());
         tokio::spawn({
