@@ -1,5 +1,7 @@
 //! The part of the stores that has the objects of one cluster: all of it, or the keys below a prefix.
 
+pub(crate) mod bases;
+
 use std::sync::Arc;
 
 use binnacle_features::Features;
@@ -8,8 +10,8 @@ use binnacle_registry::StorageOptions;
 use binnacle_request::Shutdown;
 use binnacle_resources::key_prefixes;
 use binnacle_store::{
-    Expect, KeyspaceStore, Op, PastStore, QuotaStore, Revision, StorageLimits, StorageUsage, Store, StoreError, Txn,
-    prefix_range,
+    Expect, KeyspaceStore, Op, OverlayStore, PastStore, QuotaStore, Revision, Snapshot, StorageLimits, StorageUsage,
+    Store, StoreError, Txn, prefix_range,
 };
 use bytes::Bytes;
 use tokio::sync::watch;
@@ -33,8 +35,10 @@ pub(crate) struct ClusterStorage {
     keyspace: Option<String>,
     /// Limits what a logical cluster stores.
     usage: Option<Arc<StorageUsage>>,
-    /// The revisions, by store, before which the cluster has no history, since it was restored at them.
+    /// The revisions, by store, before which the cluster has no history, since it was restored or forked at them.
     history: Vec<Revision>,
+    /// What a fork begins with, by store.
+    base: Option<Arc<[Arc<Snapshot>]>>,
     /// The revision at which the storage ends, for reads of the past.
     at: Option<Revision>,
 }
@@ -55,6 +59,7 @@ impl ClusterStorage {
             keyspace: None,
             usage: None,
             history: Vec::new(),
+            base: None,
             at: None,
         }
     }
@@ -65,7 +70,16 @@ impl ClusterStorage {
         let keyspace = format!("{root}logicalclusters/{uid}");
         let at_rest = self.at_rest.as_ref().map(|at_rest| Arc::new(at_rest.below(&format!("{keyspace}{root}"))));
         let (stores, compactions) = (self.stores.clone(), self.compactions.clone());
-        Self { stores, at_rest, compactions, keyspace: Some(keyspace), usage: None, history: Vec::new(), at: None }
+        Self {
+            stores,
+            at_rest,
+            compactions,
+            keyspace: Some(keyspace),
+            usage: None,
+            history: Vec::new(),
+            base: None,
+            at: None,
+        }
     }
 
     /// Returns the same storage with limits. They apply once [`ClusterStorage::follow_usage`] was called.
@@ -130,8 +144,26 @@ impl ClusterStorage {
         }
     }
 
-    /// Returns the stores as a logical cluster sees them: its keys only, and values without encryption.
+    /// Returns the stores as a logical cluster sees them: its keys only, with those that a fork has in common with
+    /// others, and values without encryption.
     pub(crate) fn views(&self) -> Vec<Arc<dyn Store>> {
+        self.own_views().into_iter().enumerate().map(|(index, own)| self.overlay(index, own)).collect()
+    }
+
+    fn overlay(&self, index: usize, own: Arc<dyn Store>) -> Arc<dyn Store> {
+        match self.base.as_ref().and_then(|base| base.get(index)) {
+            Some(base) => Arc::new(OverlayStore::new(own, base.clone())),
+            None => own,
+        }
+    }
+
+    /// Returns the view of the first store with the markers of a cluster, which are not encrypted.
+    fn marker_view(&self) -> Arc<dyn Store> {
+        Arc::new(KeyspaceStore::new(self.stores.main(), self.keyspace.clone().unwrap_or_default()))
+    }
+
+    /// Returns the stores with what a logical cluster has written itself.
+    fn own_views(&self) -> Vec<Arc<dyn Store>> {
         let keyspace = self.keyspace.clone().unwrap_or_default();
         let stores = self.stores.all().into_iter().map(|store| match &self.at_rest {
             Some(at_rest) => at_rest.wrap_store(store),
@@ -161,21 +193,25 @@ impl ClusterStorage {
 
     /// Lets the history of a restored cluster begin now. Its clients may know other revisions of a former host.
     pub(crate) async fn begin_history(&self) -> Result<(), StoreError> {
-        for store in self.views() {
+        for store in self.own_views() {
             let op = Op::Put { value: Bytes::from_static(b"restored"), lease: None };
             store.txn(Txn { key: Bytes::from_static(RESTORED), expect: Expect::Anything, op }).await?;
         }
         Ok(())
     }
 
-    /// Returns the same storage with the history that the cluster has.
+    /// Returns the same storage with the history that the cluster has, and with the base of a fork.
     pub(crate) async fn with_history(self) -> Result<Self, StoreError> {
+        let origin = self.origin().await?;
         let mut history = Vec::new();
-        for store in self.views() {
+        for (index, store) in self.own_views().iter().enumerate() {
             let (restored, _) = store.get(Bytes::from_static(RESTORED), None).await?;
-            history.push(restored.map(|kv| kv.mod_revision).unwrap_or_default());
+            let restored = restored.map(|kv| kv.mod_revision).unwrap_or_default();
+            let forked = origin.as_ref().and_then(|origin| origin.revisions.get(index)).copied().unwrap_or_default();
+            history.push(restored.max(Revision(forked)));
         }
-        Ok(Self { history, ..self })
+        let base = origin.map(|origin| self.snapshots(&origin.base).into());
+        Ok(Self { history, base, ..self })
     }
 
     /// Returns the storage options of the cluster's resources.
@@ -196,7 +232,8 @@ impl ClusterStorage {
             // Above the encryption, whose values are bound to the keys in the stores.
             options = options.map_stores_of(|resource, store| {
                 let begins = self.history.get(self.index_of(resource)).copied().unwrap_or_default();
-                Arc::new(KeyspaceStore::new(store, keyspace.clone()).since(begins))
+                let own = Arc::new(KeyspaceStore::new(store, keyspace.clone()).since(begins));
+                self.overlay(self.index_of(resource), own)
             });
         }
         options

@@ -36,7 +36,8 @@ pub enum ClusterError {
 /// What to do after a look at the object of a cluster.
 enum Step<T> {
     Done(T),
-    Create,
+    /// Create it with this spec.
+    Create(Value),
     Delete,
     /// Nothing until the object changes.
     Wait,
@@ -47,10 +48,20 @@ enum Step<T> {
 impl Handle {
     /// Returns the logical cluster with this name, ready or suspended. It is created unless it exists.
     pub async fn cluster(&self, name: &str) -> Result<LogicalCluster, ClusterError> {
+        self.ensure_cluster(name, value!({})).await
+    }
+
+    /// Returns the logical cluster with this name, ready or suspended. Unless it exists, it is created with the contents
+    /// that the cluster `source` has now; that and the new one are independent afterwards.
+    pub async fn fork(&self, source: &str, name: &str) -> Result<LogicalCluster, ClusterError> {
+        self.ensure_cluster(name, value!({"source": {"cluster": source}})).await
+    }
+
+    async fn ensure_cluster(&self, name: &str, spec: Value) -> Result<LogicalCluster, ClusterError> {
         let catalog = self.host_catalog()?;
         let cluster = async {
             let object = changed_until(catalog, name, |object| match object {
-                None => Ok(Step::Create),
+                None => Ok(Step::Create(spec.clone())),
                 Some(object) if is_deleted(&object) => Ok(Step::Wait),
                 Some(object) => match object.str_at(&["status", "phase"]) {
                     "Ready" | "Suspended" => Ok(Step::Done(object)),
@@ -146,7 +157,7 @@ async fn changed_until<T>(
             }
             match step(objects.get("", name).await?)? {
                 Step::Done(value) => return Ok(value),
-                Step::Create => create(&objects, name).await?,
+                Step::Create(spec) => create(&objects, name, spec).await?,
                 Step::Delete => objects.delete("", name).await?,
                 Step::Wait => {}
             }
@@ -163,8 +174,8 @@ async fn replaced(catalog: &Catalog, resource: &Arc<Resource>) {
     }
 }
 
-async fn create(objects: &Objects, name: &str) -> Result<(), Status> {
-    match objects.create("", value!({"metadata": {"name": name}})).await {
+async fn create(objects: &Objects, name: &str, spec: Value) -> Result<(), Status> {
+    match objects.create("", value!({"metadata": {"name": name}, "spec": spec})).await {
         Err(status) if status.is(StatusReason::AlreadyExists) => Ok(()),
         created => created.map(drop),
     }

@@ -4,15 +4,20 @@
 //!
 //! The objects of a cluster are below a prefix with its UID in the host's stores. A cluster without requests is stopped
 //! after some time; the next request starts it again.
+//!
+//! A cluster may begin as a [fork](forks) of another one.
 
 mod backups;
 mod controller;
 mod credentials;
 mod definition;
 mod domain;
+mod fork_permission;
+mod forks;
 mod host_access;
 mod limits;
 mod metrics;
+mod new_identity;
 mod ports;
 mod router;
 mod slot;
@@ -35,6 +40,8 @@ use tokio::task::JoinSet;
 pub(crate) use self::backups::Backups;
 pub(crate) use self::definition::{GROUP, PLURAL, VERSION};
 pub(crate) use self::domain::Domain;
+pub(crate) use self::fork_permission::ForkPermission;
+use self::forks::Forks;
 pub(crate) use self::host_access::{HostAccess, HostUsers};
 pub(crate) use self::ports::ListenerOptions;
 use self::ports::Ports;
@@ -77,6 +84,7 @@ pub(crate) struct LogicalClusters {
     slots: RwLock<HashMap<Text, Arc<Slot>>>,
     domain: Option<Domain>,
     ports: Ports,
+    forks: Forks,
     /// The number of clusters that may be awake without requests.
     max_awake: usize,
 }
@@ -97,6 +105,7 @@ impl LogicalClusters {
             starts,
             slots: RwLock::default(),
             ports: Ports::new(),
+            forks: Forks::default(),
         });
         metrics::register(&clusters, registry)?;
         tasks.spawn(controller::run(clusters.clone(), catalog.clone(), shutdown.clone()));

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use binnacle_comparison::{Endpoint, Outgoing};
 use binnacle_pki::private_files::{Durability, create_private, write_private};
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -51,6 +51,29 @@ pub(crate) fn command() -> Command {
         .arg_required_else_help(true)
         .arg(kubeconfig)
         .subcommand(Command::new("create").about("Creates a cluster, and waits until it is ready").arg(name()).arg(idle()))
+        .subcommand(
+            Command::new("fork")
+                .about("Creates a cluster with the contents of another one")
+                .long_about(
+                    "Creates a cluster with all objects of another one, now or at an earlier resourceVersion that the server still \
+                     keeps, and waits until it is ready. Objects keep their uid and resourceVersion. Both clusters are independent \
+                     from then on; what neither changes is stored once. The new cluster has keys of its own: certificates \
+                     and tokens of the other one are not valid in it. Needs the verb fork on the logicalcluster NAME.",
+                )
+                .arg(name())
+                .arg(Arg::new("new").value_name("NEW").required(true).help("The name of the new cluster"))
+                .arg(
+                    Arg::new("at")
+                        .long("at")
+                        .value_name("REVISION")
+                        .value_parser(value_parser!(u64).range(1..))
+                        .help("The resourceVersion at which the cluster is forked [default: the current one]"),
+                )
+                .arg(Arg::new("new-identity").long("new-identity").action(ArgAction::SetTrue).help(
+                    "Give the namespace kube-system another uid, and leave out Secrets with tokens for the API",
+                ))
+                .arg(idle()),
+        )
         .subcommand(Command::new("list").about("Lists all clusters"))
         .subcommand(
             Command::new("kubeconfig")
@@ -99,7 +122,19 @@ pub(crate) async fn run(matches: &ArgMatches) -> Result<String, Error> {
     }
     let name = text("name").ok_or_else(|| Error::new("no name"))?;
     match command {
-        "create" => host.create(name, text("idle-after")).await,
+        "create" => host.create(name, spec(text("idle-after"))).await,
+        "fork" => {
+            let new = text("new").ok_or_else(|| Error::new("no name"))?;
+            let mut spec = spec(text("idle-after"));
+            spec["source"] = json!({"cluster": name});
+            if let Some(at) = arguments.get_one::<u64>("at") {
+                spec["source"]["revision"] = (*at).into();
+            }
+            if arguments.get_flag("new-identity") {
+                spec["source"]["newIdentity"] = true.into();
+            }
+            host.create(new, spec).await
+        }
         "kubeconfig" => host.kubeconfig(name, arguments.get_one::<PathBuf>("output").map(PathBuf::as_path)).await,
         "suspend" => host.suspend(name, true).await,
         "resume" => host.suspend(name, false).await,
@@ -112,6 +147,14 @@ pub(crate) async fn run(matches: &ArgMatches) -> Result<String, Error> {
         }
         "delete" => host.delete(name).await,
         other => Err(Error::new(format!("no command {other}"))),
+    }
+}
+
+/// Returns the spec of a cluster with these settings.
+fn spec(idle_after: Option<&str>) -> Value {
+    match idle_after {
+        Some(idle_after) => json!({"idleAfter": idle_after}),
+        None => json!({}),
     }
 }
 
@@ -157,22 +200,20 @@ impl Host {
         self.send(Outgoing::empty("GET", &path(name)?)).await
     }
 
-    async fn create(&self, name: &str, idle_after: Option<&str>) -> Result<String, Error> {
-        self.create_object(name, idle_after, false).await?;
+    async fn create(&self, name: &str, spec: Value) -> Result<String, Error> {
+        self.create_object(name, spec).await?;
         let ready = self.wait_for(name, "Ready").await?;
         Ok(format!("{}\n", ready["status"]["url"].as_str().unwrap_or_default()))
     }
 
-    async fn create_object(&self, name: &str, idle_after: Option<&str>, suspended: bool) -> Result<(), Error> {
+    async fn create_object(&self, name: &str, spec: Value) -> Result<(), Error> {
         path(name)?;
-        let mut object =
-            json!({"apiVersion": "binnacle.dev/v1alpha1", "kind": "LogicalCluster", "metadata": {"name": name}});
-        if let Some(idle_after) = idle_after {
-            object["spec"]["idleAfter"] = idle_after.into();
-        }
-        if suspended {
-            object["spec"]["suspended"] = true.into();
-        }
+        let object = json!({
+            "apiVersion": "binnacle.dev/v1alpha1",
+            "kind": "LogicalCluster",
+            "metadata": {"name": name},
+            "spec": spec,
+        });
         self.send(Outgoing::json("POST", RESOURCE, &object)).await.map(drop)
     }
 

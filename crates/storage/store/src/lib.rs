@@ -10,11 +10,13 @@ pub mod contract;
 mod digest;
 mod keyspace;
 mod layered;
+mod overlay;
 mod pages;
 mod past;
 mod quota;
 mod range_watchers;
 mod read_only;
+mod snapshot;
 mod trace;
 mod usage;
 
@@ -30,11 +32,13 @@ pub use compactor::{Compactor, DEFAULT_COMPACTION_INTERVAL, spawn_compactor};
 pub use digest::{Digest, Fingerprint, RangeDigest, ValueHash};
 pub use keyspace::KeyspaceStore;
 pub use layered::{LayeredStore, ValueTransformer};
+pub use overlay::OverlayStore;
 pub use pages::{PageSize, Pages};
 pub use past::PastStore;
 pub use quota::QuotaStore;
 pub use range_watchers::RangeWatchers;
 pub use read_only::ReadOnlyStore;
+pub use snapshot::{Snapshot, SnapshotRange};
 pub use trace::{CallSpan, CallTrace, current_trace, with_trace};
 pub use usage::{StorageLimits, StorageUsage, StoredAmount};
 

@@ -25,6 +25,7 @@ use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_endpoints::Api;
 use binnacle_meta::Text;
 use binnacle_metrics::WorkQueues;
+use binnacle_registry::admission::Admission;
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{Catalog, Installer, Resource, StorageOptions};
 use binnacle_request::Shutdown;
@@ -43,6 +44,7 @@ use super::policies::AdmissionPolicies;
 use super::webhooks::AdmissionWebhooks;
 use crate::authentication;
 use crate::authorization::UnsafeDeletion;
+use crate::logical_clusters::ForkPermission;
 use crate::settings::{Settings, SettingsError};
 
 /// The maximum bytes of encodings that are cached beside the stored objects.
@@ -103,10 +105,14 @@ pub(super) fn built_in(
     plugins.retain(|plugin| config.admission.enables(plugin.name()));
     let chain = AdmissionChain::new(plugins, &access.admission_metrics)
         .expect("the plugins that are built have a place in the order");
+    let admission: Arc<dyn Admission> = match config.misc.logical_clusters {
+        true => Arc::new(ForkPermission::new(Arc::new(chain), access.authorizer.clone())),
+        false => Arc::new(chain),
+    };
     let dependencies = Dependencies {
         store: storage.store.clone(),
         resources: set.clone(),
-        admission: Arc::new(chain),
+        admission,
         authenticator: access.authenticator.clone(),
         authorizer: access.authorizer.clone(),
         api_audiences: authentication::audiences(&config.authentication),

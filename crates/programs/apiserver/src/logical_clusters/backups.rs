@@ -141,7 +141,7 @@ impl Backups {
         let info = request.info.clone();
         let resource = GroupResource::new(GROUP, PLURAL);
         let slot = self.clusters.find(&info.name).ok_or_else(|| Status::not_found(&resource, &info.name))?;
-        let storage = self.clusters.host().storage_of(slot.uid());
+        let storage = self.clusters.host().storage_of(slot.uid()).with_history().await.map_err(store_failure)?;
         match (info.subresource.as_str(), &request.method) {
             ("backup", &Method::GET) => {
                 let page = page(&slot, &storage, request.query.get("continue")).await?;

@@ -14,6 +14,7 @@ use futures::{StreamExt, stream};
 
 use super::credentials::{Credentials, NAMESPACE, kubeconfig_secret};
 use super::definition::{GROUP, PLURAL, VERSION};
+use super::forks::Source;
 use super::limits::Quota;
 use super::slot::{Slot, Spec};
 use super::status::ClusterStatus;
@@ -179,6 +180,9 @@ impl Controller {
         uid: &Text,
     ) -> Result<&'static str, Status> {
         let spec = spec_of(object)?;
+        if let Some(source) = Source::of(object) {
+            self.clusters.forks.ensure(&self.clusters, uid, &source).await?;
+        }
         let mut known = self.clusters.find(name);
         let mut keys = None;
         if known.as_ref().is_some_and(|slot| slot.is_suspended() && !spec.suspended) {
@@ -227,7 +231,10 @@ impl Controller {
         }
         self.set_status(resources, name, object, ("Deleting", "")).await?;
         self.clusters.remove(name).await;
-        self.clusters.host().storage_of(uid).delete_all().await.map_err(Status::internal)?;
+        let storage = self.clusters.host().storage_of(uid);
+        self.clusters.forks.release(&storage, uid).await.map_err(Status::internal)?;
+        self.clusters.forks.forget(uid);
+        storage.delete_all().await.map_err(Status::internal)?;
         resources.credentials.delete(name).await?;
         let remove = |object: &mut Value| {
             set_finalizers(object, |finalizers| finalizers.retain(|finalizer| finalizer.as_str() != Some(FINALIZER)));

@@ -57,7 +57,7 @@ fn schema() -> Value {
     value!({
         "type": "object",
         "description": "A Kubernetes API of its own, served by the same process below /clusters/NAME.",
-        "x-kubernetes-validations": (Value::List(vec![name_rule])),
+        "x-kubernetes-validations": (Value::List(vec![name_rule, source_rule(), own_source_rule()])),
         "properties": {
             "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": MAX_NAME}}},
             "spec": {
@@ -67,9 +67,49 @@ fn schema() -> Value {
                     "suspended": (suspended()),
                     "port": (port()),
                     "quota": (limits::schema()),
+                    "source": (source()),
                 },
             },
             "status": (status::schema()),
+        },
+    })
+}
+
+/// Returns the rule that a cluster neither becomes a fork nor ends to be one.
+fn source_rule() -> Value {
+    let rule = "has(self.spec) && has(self.spec.source) \
+                ? has(oldSelf.spec) && has(oldSelf.spec.source) && self.spec.source == oldSelf.spec.source \
+                : !has(oldSelf.spec) || !has(oldSelf.spec.source)";
+    value!({"rule": rule, "message": "spec.source is immutable", "fieldPath": ".spec.source"})
+}
+
+fn own_source_rule() -> Value {
+    let rule = "!has(self.spec) || !has(self.spec.source) || self.spec.source.cluster != self.metadata.name";
+    value!({"rule": rule, "message": "a cluster cannot be its own source", "fieldPath": ".spec.source"})
+}
+
+fn source() -> Value {
+    value!({
+        "type": "object",
+        "description": "The cluster whose contents this one has at first. Creating a fork needs the verb fork on it.",
+        "required": ["cluster"],
+        "properties": {
+            "cluster": {
+                "type": "string",
+                "description": "The name of the cluster.",
+                "minLength": 1,
+                "maxLength": MAX_NAME,
+            },
+            "revision": {
+                "type": "integer",
+                "format": "int64",
+                "minimum": 1,
+                "description": "The resourceVersion at which the cluster is forked. The default is the current one.",
+            },
+            "newIdentity": {
+                "type": "boolean",
+                "description": "True if the namespace kube-system gets another uid and Secrets with tokens are left out.",
+            },
         },
     })
 }

@@ -71,7 +71,9 @@ fn key_value(item: &Value, leases: &mut HashMap<u64, LeaseId>) -> Result<KeyValu
 /// Creates a cluster with the objects in a file. After a failure, the cluster is deleted.
 pub(super) async fn restore(host: &Host, name: &str, file: &Path, idle_after: Option<&str>) -> Result<String, Error> {
     let (mut reader, mut contents) = open(file, None)?;
-    host.create_object(name, idle_after, true).await?;
+    let mut spec = super::spec(idle_after);
+    spec["suspended"] = true.into();
+    host.create_object(name, spec).await?;
     let restored = async {
         host.wait_for(name, "Suspended").await?;
         let objects = send(host, name, (&mut reader, &mut contents)).await?;

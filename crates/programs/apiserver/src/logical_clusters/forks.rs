@@ -1,0 +1,242 @@
+//! Forks: clusters that begin with the contents of another one at a revision.
+//!
+//! The first fork of some contents copies them to a base, which nobody changes; later forks of the same contents use the
+//! same base. A fork is an overlay on its base, so that its cost does not depend on the size of its source. The source
+//! is not involved after that: it may change and be deleted.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use binnacle_meta::{GroupResource, Status, Text};
+use binnacle_registry::store_failure;
+use binnacle_schema::Value;
+use binnacle_store::{Pages, Revision, Snapshot, Store, StoreError, Watch, WatchMessage, prefix_range};
+use futures::StreamExt;
+use parking_lot::Mutex as SyncMutex;
+use tokio::sync::Mutex;
+
+use super::definition::{GROUP, PLURAL};
+use super::{LogicalClusters, new_identity};
+use crate::cluster_storage::ClusterStorage;
+use crate::cluster_storage::bases::Origin;
+
+/// The beginning of the keys, below the root, of leases that servers of the cluster hold for themselves. They change
+/// all the time, and those of a source mean nothing in its forks.
+const IDENTITY_LEASES: &str = "leases/kube-system/apiserver-";
+
+/// The source of a fork.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Source {
+    /// The name of the cluster.
+    pub(super) cluster: Text,
+    /// The revision of the host's store, `None` for the current one.
+    pub(super) revision: Option<Revision>,
+    /// True if the fork gets an identity of its own.
+    pub(super) new_identity: bool,
+}
+
+/// The forks of a host.
+#[derive(Default)]
+pub(super) struct Forks {
+    /// By the UID of the source. Held while a fork of it is made, so that forks of the same contents share a base.
+    sources: SyncMutex<HashMap<Text, Arc<Mutex<Verified>>>>,
+}
+
+/// The revisions, by base and store, up to which the source has still the contents of the base.
+type Verified = HashMap<String, Vec<Revision>>;
+
+impl Source {
+    /// Returns the source in the spec of a cluster.
+    pub(super) fn of(object: &Value) -> Option<Self> {
+        let cluster = object.str_at(&["spec", "source", "cluster"]);
+        let revision = object.int_at(&["spec", "source", "revision"]).and_then(|revision| u64::try_from(revision).ok());
+        let new_identity = object.bool_at(&["spec", "source", "newIdentity"]);
+        (!cluster.is_empty()).then(|| Self { cluster: cluster.into(), revision: revision.map(Revision), new_identity })
+    }
+}
+
+impl Forks {
+    /// Makes a cluster without objects a fork, unless it is one.
+    pub(super) async fn ensure(&self, clusters: &LogicalClusters, uid: &Text, from: &Source) -> Result<(), Status> {
+        let origin = self.ensure_base(clusters, uid, from).await?;
+        if !from.new_identity || origin.is_renewed {
+            return Ok(());
+        }
+        let fork = clusters.host().storage_of(uid).with_history().await.map_err(store_failure)?;
+        new_identity::renew(&fork).await?;
+        fork.set_renewed(origin).await.map_err(store_failure)
+    }
+
+    async fn ensure_base(&self, clusters: &LogicalClusters, uid: &Text, from: &Source) -> Result<Origin, Status> {
+        let fork = clusters.host().storage_of(uid);
+        if let Some(origin) = fork.origin().await.map_err(store_failure)?
+            && fork.bases().is_complete(&origin).await.map_err(store_failure)?
+        {
+            return Ok(origin);
+        }
+        let source = clusters.find(&from.cluster).ok_or_else(|| {
+            let resource = GroupResource::new(GROUP, PLURAL);
+            Status::not_found(&resource, &from.cluster)
+        })?;
+        let storage = clusters.host().storage_of(source.uid()).with_history().await.map_err(store_failure)?;
+        let of_source = self.sources.lock().entry(source.uid().clone()).or_default().clone();
+        let mut verified = of_source.lock().await;
+        let maker = Maker { fork, uid, source_uid: source.uid(), source: &storage, verified: &mut verified };
+        maker.make(from.revision).await
+    }
+
+    /// Ends that a cluster uses a base, which is deleted with its last user.
+    pub(super) async fn release(&self, fork: &ClusterStorage, uid: &str) -> Result<(), StoreError> {
+        let Some(origin) = fork.origin().await? else { return Ok(()) };
+        fork.bases().remove_user(&origin.base, uid).await?;
+        // Last, so that an interrupted release is repeated.
+        fork.delete_origin().await
+    }
+
+    /// Forgets a cluster that is deleted.
+    pub(super) fn forget(&self, source: &str) {
+        self.sources.lock().remove(source);
+    }
+}
+
+/// The creation of one fork.
+struct Maker<'a> {
+    fork: ClusterStorage,
+    uid: &'a Text,
+    source_uid: &'a Text,
+    source: &'a ClusterStorage,
+    verified: &'a mut Verified,
+}
+
+impl Maker<'_> {
+    async fn make(mut self, at: Option<Revision>) -> Result<Origin, Status> {
+        loop {
+            let origin = match self.fork.origin().await.map_err(store_failure)? {
+                // Begun before, perhaps by another process.
+                Some(origin) => origin,
+                None => {
+                    let origin = self.choose(at).await?;
+                    self.fork.set_origin(&origin).await.map_err(store_failure)?;
+                    continue;
+                }
+            };
+            let bases = self.fork.bases();
+            bases.add_user(&origin.base, self.uid).await.map_err(store_failure)?;
+            let is_identity = |key: &[u8]| is_identity_lease(self.source.root(), key);
+            match bases.complete(&origin, self.source, is_identity).await {
+                Ok(true) => return Ok(origin),
+                Ok(false) => self.leave(&origin).await?,
+                // The history of an interrupted copy is gone.
+                Err(StoreError::Compacted { .. }) if at.is_none() => self.leave(&origin).await?,
+                Err(error) => return Err(store_failure(error)),
+            }
+        }
+    }
+
+    async fn leave(&self, origin: &Origin) -> Result<(), Status> {
+        self.fork.bases().remove_user(&origin.base, self.uid).await.map_err(store_failure)?;
+        self.fork.delete_origin().await.map_err(store_failure)
+    }
+
+    /// Returns an existing base with the contents of the source, or a new one.
+    async fn choose(&mut self, at: Option<Revision>) -> Result<Origin, Status> {
+        let mut existing = self.fork.bases().complete_of(self.source_uid).await.map_err(store_failure)?;
+        existing.sort_by_key(|origin| origin.revisions.first().copied());
+        let Some(at) = at else {
+            if let Some(newest) = existing.pop()
+                && self.is_current(&newest).await.map_err(store_failure)?
+            {
+                return Ok(newest);
+            }
+            let mut revisions = Vec::new();
+            for view in self.source.views() {
+                revisions.push(view.current_revision().await.map_err(store_failure)?.0);
+            }
+            return Ok(Origin::new(self.source_uid, revisions));
+        };
+        self.check(at).await?;
+        let same = existing.into_iter().find(|origin| origin.revisions == [at.0]);
+        Ok(same.unwrap_or_else(|| Origin::new(self.source_uid, vec![at.0])))
+    }
+
+    /// Fails unless the source can be read at a revision.
+    async fn check(&self, at: Revision) -> Result<(), Status> {
+        let views = self.source.views();
+        let [view] = &views[..] else {
+            return Err(Status::bad_request("a revision can be forked only if all objects are in one store"));
+        };
+        let oldest = view.compacted_revision().await.map_err(store_failure)?;
+        if at < oldest {
+            let why = format!("revision {} is no longer kept: the oldest one is {}", at.0, oldest.0);
+            return Err(Status::expired(why));
+        }
+        let newest = view.current_revision().await.map_err(store_failure)?;
+        match at > newest {
+            true => Err(Status::bad_request(format!("revision {} is in the future: it is {} now", at.0, newest.0))),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns true if the source has still the contents of a base.
+    async fn is_current(&mut self, base: &Origin) -> Result<bool, StoreError> {
+        let known = self.verified.remove(&base.base);
+        let known = known.unwrap_or_else(|| base.revisions.iter().map(|revision| Revision(*revision)).collect());
+        let snapshots = self.source.snapshots(&base.base);
+        let mut verified = Vec::new();
+        for ((view, snapshot), after) in self.source.views().iter().zip(&snapshots).zip(known) {
+            let unchanged = match unchanged_since(&**view, self.source.root(), after).await {
+                Err(StoreError::Compacted { .. }) => same_contents(&**view, snapshot, self.source.root()).await?,
+                unchanged => unchanged?,
+            };
+            match unchanged {
+                Some(revision) => verified.push(revision),
+                None => return Ok(false),
+            }
+        }
+        self.verified.insert(base.base.clone(), verified);
+        Ok(true)
+    }
+}
+
+fn is_identity_lease(root: &str, key: &[u8]) -> bool {
+    key.strip_prefix(root.as_bytes()).is_some_and(|key| key.starts_with(IDENTITY_LEASES.as_bytes()))
+}
+
+/// Returns a revision up to which nothing has changed since another one that forks would have; `None` if something has.
+async fn unchanged_since(store: &dyn Store, root: &str, after: Revision) -> Result<Option<Revision>, StoreError> {
+    let Watch { mut messages, control } = store.watch(prefix_range(root.as_bytes()), after).await?;
+    let barrier = control.barrier().await?;
+    let mut reached = after;
+    while reached < barrier.last_event {
+        match messages.next().await.ok_or(StoreError::Closed)?? {
+            WatchMessage::Progress(revision) => reached = revision,
+            WatchMessage::Events(events) => {
+                for event in events {
+                    if !is_identity_lease(root, event.key()) {
+                        return Ok(None);
+                    }
+                    reached = event.revision();
+                }
+            }
+        }
+    }
+    Ok(Some(barrier.current))
+}
+
+/// Returns the current revision if the store has the contents of a snapshot.
+async fn same_contents(store: &dyn Store, snapshot: &Snapshot, root: &str) -> Result<Option<Revision>, StoreError> {
+    let revision = store.current_revision().await?;
+    let range = prefix_range(root.as_bytes());
+    let mut pages = Pages::new(store, range.clone(), revision);
+    let mut count = 0;
+    while let Some(page) = pages.next().await? {
+        for kv in page.into_iter().filter(|kv| kv.lease.is_none() && !is_identity_lease(root, &kv.key)) {
+            count += 1;
+            let copied = snapshot.get(kv.key).await?;
+            if copied.is_none_or(|copied| copied.mod_revision != kv.mod_revision) {
+                return Ok(None);
+            }
+        }
+    }
+    Ok((snapshot.count(range).await? == count).then_some(revision))
+}
