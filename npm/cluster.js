@@ -36,10 +36,11 @@ class Clusters {
     this.#agent = new Agent({ keepAlive: true, timeout: IDLE_MS, ca: server.ca });
   }
 
-  async create(name) {
+  /** Creates a cluster, a fork if `source` is the name of another one. */
+  async create(name, source) {
     const what = `cannot create ${name === undefined ? 'a logical cluster' : `the logical cluster ${name}`}`;
     return failing(what, async () => {
-      const created = await this.#post(name);
+      const created = await this.#post(name, source);
       try {
         const ready = await this.#watch(created, (_, { status }) => ['Ready', 'Failed'].includes(status?.phase));
         if (ready.status.phase !== 'Ready') throw new Error(ready.status.message);
@@ -64,9 +65,10 @@ class Clusters {
     this.#agent = undefined;
   }
 
-  async #post(name) {
+  async #post(name, source) {
     const metadata = name === undefined ? { generateName: PREFIX } : { name };
-    const body = { apiVersion: 'binnacle.dev/v1alpha1', kind: 'LogicalCluster', metadata };
+    const spec = source === undefined ? {} : { source: { cluster: source } };
+    const body = { apiVersion: 'binnacle.dev/v1alpha1', kind: 'LogicalCluster', metadata, spec };
     const deadline = Date.now() + (this.#isHost ? INSTALL_MS : 0);
     for (;;) {
       try {
@@ -168,6 +170,10 @@ class Cluster {
     this.ca = server.ca;
     this.caPath = server.caPath;
     this.token = server.token;
+  }
+
+  async fork(name) {
+    return this.#clusters.create(name, this.name);
   }
 
   async delete() {

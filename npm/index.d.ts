@@ -59,6 +59,11 @@ export class Cluster implements AsyncDisposable {
   readonly caPath: string;
   /** The server's bearer token: its user is an administrator of all clusters of the server. */
   readonly token: string;
+  /**
+   * Creates a cluster with the objects that this one has now; resolves when it is ready. Without a name, it gets a new one.
+   * Both are independent afterwards, and what neither changes is stored once.
+   */
+  fork(name?: string): Promise<Cluster>;
   /** Deletes the cluster with all its objects; resolves when its name is free. It may be called again. */
   delete(): Promise<void>;
   /** The same, for `await using`. */

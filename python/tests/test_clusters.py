@@ -35,6 +35,17 @@ class ClusterTest(unittest.TestCase):
                 self.assertEqual(ask(other, "/api/v1/namespaces/mine")[0], 404)
             self.assertEqual(ask(second, "/api/v1/namespaces", body=NAMESPACE)[0], 201)
 
+    def test_fork_has_the_objects_of_its_source(self):
+        with self.server.cluster() as base:
+            ask(base, "/api/v1/namespaces", body=NAMESPACE)
+            with base.fork() as first, base.fork("second-fork") as second:
+                self.assertEqual(second.name, "second-fork")
+                other = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}
+                self.assertEqual(ask(first, "/api/v1/namespaces", body=other)[0], 201)
+                for cluster, has_other in (first, 200), (second, 404), (base, 404):
+                    self.assertEqual(ask(cluster, "/api/v1/namespaces/mine")[0], 200)
+                    self.assertEqual(ask(cluster, "/api/v1/namespaces/other")[0], has_other)
+
     def test_tells_what_clients_need(self):
         with self.server.cluster("what-clients-need") as cluster:
             self.assertEqual(cluster.url, f"{self.server.url}/clusters/what-clients-need")

@@ -54,6 +54,11 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         self.delete()
 
+    def fork(self, name: Optional[str] = None) -> "Cluster":
+        """Creates a cluster with the objects that this one has now, and returns it when it is ready. Without a name, it
+        gets a new one. Both are independent afterwards, and what neither changes is stored once."""
+        return self.server._create_cluster(name, self.name)
+
     def delete(self) -> None:
         """Deletes the cluster with all its objects, and returns when its name is free. It may be called again."""
         # Nothing is left of a cluster whose server has stopped.
@@ -84,12 +89,14 @@ class Cluster:
         return self.server.token
 
 
-def create(server: "ApiServer", client: Client, name: Optional[str], folder: Path, is_host: bool) -> Cluster:
-    """Creates a cluster, and returns it when it is ready. Its kubeconfig is written into the folder. `is_host` is true if
-    the server will certainly have the resource."""
+def create(
+    server: "ApiServer", client: Client, name: Optional[str], source: Optional[str], folder: Path, is_host: bool
+) -> Cluster:
+    """Creates a cluster, a fork of `source` if that is the name of one, and returns it when it is ready. Its kubeconfig is
+    written into the folder. `is_host` is true if the server will certainly have the resource."""
     what = f"cannot create the logical cluster {name}" if name else "cannot create a logical cluster"
     with _failing(what), client.connection() as connection:
-        created = _create(connection, name, INSTALL_SECONDS if is_host else 0.0)
+        created = _create(connection, name, source, INSTALL_SECONDS if is_host else 0.0)
         try:
             # Opening another connection takes no time: the cluster starts meanwhile.
             with client.connection() as another:
@@ -105,9 +112,10 @@ def create(server: "ApiServer", client: Client, name: Optional[str], folder: Pat
     return Cluster(server, client, ready, kubeconfig, path)
 
 
-def _create(connection: Connection, name: Optional[str], patience: float) -> Object:
+def _create(connection: Connection, name: Optional[str], source: Optional[str], patience: float) -> Object:
     metadata = {"generateName": PREFIX} if name is None else {"name": name}
-    body = {"apiVersion": "binnacle.dev/v1alpha1", "kind": "LogicalCluster", "metadata": metadata}
+    spec = {} if source is None else {"source": {"cluster": source}}
+    body = {"apiVersion": "binnacle.dev/v1alpha1", "kind": "LogicalCluster", "metadata": metadata, "spec": spec}
     deadline = time.monotonic() + patience
     while True:
         try:

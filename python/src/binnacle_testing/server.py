@@ -137,11 +137,14 @@ class ApiServer:
 
         The server must have the flag --logical-clusters. Use the cluster as a context manager, or call its delete().
         """
+        return self._create_cluster(name, None)
+
+    def _create_cluster(self, name: Optional[str], source: Optional[str]) -> Cluster:
         folder = self._data() / "clusters"
         if self._client is None:
             self._client = Client(self.url, self.token, self.ca_path, PATIENCE_SECONDS)
         is_host = any(flag.replace("_", "-").split("=")[0] == clusters.FLAG for flag in self._flags)
-        return clusters.create(self, self._client, name, folder, is_host)
+        return clusters.create(self, self._client, name, source, folder, is_host)
 
     @property
     def url(self) -> str:

@@ -114,6 +114,9 @@ async fn server_provides_logical_clusters() {
     assert_eq!((namespaces(&server, &a).await, namespaces(&server, &b).await), (200, 200));
     assert!(!format!("{a:?}").contains("client-key-data"));
 
+    let fork = server.fork("b", "fork").await.unwrap();
+    assert_eq!((fork.name(), namespaces(&server, &fork).await), ("fork", 200));
+
     // A deleted cluster is another one when it is created again.
     server.delete_cluster("a").await.unwrap();
     server.delete_cluster("a").await.unwrap();

@@ -33,12 +33,12 @@ impl ApiServer {
     /// server.
     pub async fn cluster(&self, name: impl Into<Option<&str>>) -> Result<Cluster, ClusterError> {
         let (host, name) = (self.host()?, name.into().map(str::to_owned));
-        in_thread(move || host.create(name.as_deref())).await
+        in_thread(move || host.create(name.as_deref(), None)).await
     }
 
     /// Creates a logical cluster as [`Self::cluster`] does, and blocks this thread until it is ready.
     pub fn blocking_cluster<'a>(&self, name: impl Into<Option<&'a str>>) -> Result<Cluster, ClusterError> {
-        self.host()?.create(name.into())
+        self.host()?.create(name.into(), None)
     }
 }
 
@@ -83,6 +83,18 @@ impl Cluster {
     #[must_use]
     pub fn token(&self) -> &str {
         self.host.token()
+    }
+
+    /// Creates a cluster with the objects that this one has now, and returns it when it is ready. With `None`, it gets a
+    /// new name. Both are independent afterwards, and what neither changes is stored once.
+    pub async fn fork(&self, name: impl Into<Option<&str>>) -> Result<Cluster, ClusterError> {
+        let (host, source, name) = (self.host.clone(), self.name.clone(), name.into().map(str::to_owned));
+        in_thread(move || host.create(name.as_deref(), Some(&source))).await
+    }
+
+    /// Creates a cluster as [`Self::fork`] does, and blocks this thread until it is ready.
+    pub fn blocking_fork<'a>(&self, name: impl Into<Option<&'a str>>) -> Result<Cluster, ClusterError> {
+        self.host.create(name.into(), Some(&self.name))
     }
 
     /// Deletes the cluster with all its objects, and returns when its name is free.

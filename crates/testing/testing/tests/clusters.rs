@@ -52,6 +52,21 @@ async fn cluster_has_objects_of_its_own() {
 }
 
 #[tokio::test]
+async fn fork_has_the_objects_of_its_source() {
+    let base = SERVER.cluster(None).await.unwrap();
+    assert_eq!(ask_cluster(&base, NAMESPACES, Some(NAMESPACE)).await, 201);
+    let (first, second) = tokio::join!(base.fork(None), base.fork("second-fork"));
+    let (first, second) = (first.unwrap(), second.unwrap());
+    assert_eq!(second.name(), "second-fork");
+    let other = NAMESPACE.replace("mine", "other");
+    assert_eq!(ask_cluster(&first, NAMESPACES, Some(&other)).await, 201);
+    for (cluster, has_other) in [(&first, 200), (&second, 404), (&base, 404)] {
+        assert_eq!(ask_cluster(cluster, &format!("{NAMESPACES}/mine"), None).await, 200);
+        assert_eq!(ask_cluster(cluster, &format!("{NAMESPACES}/other"), None).await, has_other);
+    }
+}
+
+#[tokio::test]
 async fn deleted_cluster_leaves_its_name() {
     let server = start(&["--logical_clusters=true"]);
     for _ in 0..2 {

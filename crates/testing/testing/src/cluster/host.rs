@@ -74,9 +74,9 @@ impl Host {
         &self.client.token
     }
 
-    /// Creates a cluster, and waits until it is ready.
-    pub(super) fn create(&self, name: Option<&str>) -> Result<Cluster, ClusterError> {
-        let created = self.post(name)?;
+    /// Creates a cluster, a fork if `source` is the name of another one, and waits until it is ready.
+    pub(super) fn create(&self, name: Option<&str>, source: Option<&str>) -> Result<Cluster, ClusterError> {
+        let created = self.post(name, source)?;
         let ready = self.settled(&created, name).and_then(|ready| Ok((self.kubeconfig(&ready, name)?, ready)));
         let text = |object: &Value, pointer: &str| {
             object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -111,9 +111,11 @@ impl Host {
         Ok(())
     }
 
-    fn post(&self, name: Option<&str>) -> Result<Value, ClusterError> {
+    fn post(&self, name: Option<&str>, source: Option<&str>) -> Result<Value, ClusterError> {
         let metadata = name.map_or_else(|| json!({"generateName": PREFIX}), |name| json!({"name": name}));
-        let body = json!({"apiVersion": "binnacle.dev/v1alpha1", "kind": "LogicalCluster", "metadata": metadata});
+        let spec = source.map_or_else(|| json!({}), |source| json!({"source": {"cluster": source}}));
+        let body =
+            json!({"apiVersion": "binnacle.dev/v1alpha1", "kind": "LogicalCluster", "metadata": metadata, "spec": spec});
         let began = Instant::now();
         loop {
             match self.client.send(Method::POST, RESOURCE, Some(&body)) {
