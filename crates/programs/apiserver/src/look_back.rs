@@ -22,7 +22,7 @@ use http::header::HeaderName;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
-pub(crate) use self::times::Times;
+pub(crate) use self::times::{LeaseHistory, Times};
 use crate::cluster::Cluster;
 use crate::cluster_storage::ClusterStorage;
 
@@ -82,7 +82,7 @@ impl LookBack {
 
     async fn answer(&self, mut request: Request) -> Result<Response, Status> {
         let text = request.headers.remove(&AT).and_then(|text| text.to_str().map(str::to_owned).ok());
-        let revision = self.revision(text.as_deref().unwrap_or_default())?;
+        let revision = self.revision(text.as_deref().unwrap_or_default()).await?;
         request.record.annotate("binnacle.dev/at", &revision.0.to_string());
         check_is_read(&request, revision)?;
         self.check_permission(&request.user.clone()).await?;
@@ -101,11 +101,11 @@ impl LookBack {
     }
 
     /// Returns the revision that a number or a time names.
-    fn revision(&self, text: &str) -> Result<Revision, Status> {
+    async fn revision(&self, text: &str) -> Result<Revision, Status> {
         match text.parse() {
             Ok(0) => Err(Status::bad_request("revisions begin with 1")),
             Ok(revision) => Ok(Revision(revision)),
-            Err(_) => self.times.revision_at(text, SystemTime::now()),
+            Err(_) => self.times.revision_at(text, SystemTime::now()).await,
         }
     }
 

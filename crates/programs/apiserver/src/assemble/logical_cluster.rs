@@ -30,7 +30,7 @@ use crate::authentication::Bundle;
 use crate::cluster::Cluster;
 use crate::cluster_storage::ClusterStorage;
 use crate::logical_clusters::{ClusterHost, ClusterInfo, Domain, HostAccess, HostUsers};
-use crate::look_back::{LookBack, MAX_VIEWS, Times};
+use crate::look_back::{LeaseHistory, LookBack, MAX_VIEWS, Times};
 use crate::settings::{Authentication, Authorization, Debugging, ServiceAccounts, Settings};
 
 /// The annotation of audit events with the name of the cluster.
@@ -69,7 +69,7 @@ impl SharedHost {
         };
         Arc::new_cyclic(|itself| Self {
             view_places: Arc::new(Semaphore::new(MAX_VIEWS)),
-            times: Arc::default(),
+            times: Arc::new(Times::new(LeaseHistory::of(&host.storage))),
             itself: itself.clone(),
             settings: settings_of_clusters(&base.config),
             storage: host.storage.clone(),

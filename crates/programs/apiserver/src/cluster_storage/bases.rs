@@ -98,19 +98,17 @@ impl Bases {
         format!("{}logicalclusters/base-users/{id}/", self.storage.root())
     }
 
-    /// Returns the complete bases of a cluster.
-    pub(crate) async fn complete_of(&self, source: &str) -> Result<Vec<Origin>, StoreError> {
+    /// Returns the bases of a cluster, with their states.
+    pub(crate) async fn of_source(&self, source: &str) -> Result<Vec<(Origin, BaseState)>, StoreError> {
         let prefix = self.record_key(&format!("{source}."));
         let mut pages = Pages::new(&*self.records, prefix_range(&prefix), Revision(0));
         let mut found = Vec::new();
         while let Some(page) = pages.next().await? {
             for kv in page {
-                let record: BaseRecord = parse(&kv.key, &kv.value)?;
+                let BaseRecord { revisions, state } = parse(&kv.key, &kv.value)?;
                 let id = kv.key.get(self.record_key("").len()..).unwrap_or_default();
-                if record.state == BaseState::Complete {
-                    let base = String::from_utf8_lossy(id).into_owned();
-                    found.push(Origin { base, revisions: record.revisions, is_renewed: false });
-                }
+                let base = String::from_utf8_lossy(id).into_owned();
+                found.push((Origin { base, revisions, is_renewed: false }, state));
             }
         }
         Ok(found)

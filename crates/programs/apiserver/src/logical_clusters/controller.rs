@@ -233,7 +233,7 @@ impl Controller {
         self.clusters.remove(name).await;
         let storage = self.clusters.host().storage_of(uid);
         self.clusters.forks.release(&storage, uid).await.map_err(Status::internal)?;
-        self.clusters.forks.forget(uid);
+        self.clusters.forks.forget(&storage, uid).await.map_err(Status::internal)?;
         storage.delete_all().await.map_err(Status::internal)?;
         resources.credentials.delete(name).await?;
         let remove = |object: &mut Value| {

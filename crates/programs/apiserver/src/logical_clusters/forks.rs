@@ -2,7 +2,8 @@
 //!
 //! The first fork of some contents copies them to a base, which nobody changes; later forks of the same contents use the
 //! same base. A fork is an overlay on its base, so that its cost does not depend on the size of its source. The source
-//! is not involved after that: it may change and be deleted.
+//! is not involved after that: it may change and be deleted. A base exists as long as a fork uses it; the newest one of
+//! a source also waits for further forks.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use tokio::sync::Mutex;
 use super::definition::{GROUP, PLURAL};
 use super::{LogicalClusters, new_identity};
 use crate::cluster_storage::ClusterStorage;
-use crate::cluster_storage::bases::Origin;
+use crate::cluster_storage::bases::{BaseState, Origin};
 
 /// The beginning of the keys, below the root, of leases that servers of the cluster hold for themselves. They change
 /// all the time, and those of a source mean nothing in its forks.
@@ -93,9 +94,14 @@ impl Forks {
         fork.delete_origin().await
     }
 
-    /// Forgets a cluster that is deleted.
-    pub(super) fn forget(&self, source: &str) {
+    /// Ends that bases are kept for later forks of a cluster that is deleted.
+    pub(super) async fn forget(&self, storage: &ClusterStorage, source: &str) -> Result<(), StoreError> {
         self.sources.lock().remove(source);
+        let bases = storage.bases();
+        for (origin, _) in bases.of_source(source).await? {
+            bases.remove_user(&origin.base, source).await?;
+        }
+        Ok(())
     }
 }
 
@@ -124,13 +130,30 @@ impl Maker<'_> {
             bases.add_user(&origin.base, self.uid).await.map_err(store_failure)?;
             let is_identity = |key: &[u8]| is_identity_lease(self.source.root(), key);
             match bases.complete(&origin, self.source, is_identity).await {
-                Ok(true) => return Ok(origin),
+                Ok(true) => {
+                    if at.is_none() {
+                        self.keep_newest(&origin).await.map_err(store_failure)?;
+                    }
+                    return Ok(origin);
+                }
                 Ok(false) => self.leave(&origin).await?,
                 // The history of an interrupted copy is gone.
                 Err(StoreError::Compacted { .. }) if at.is_none() => self.leave(&origin).await?,
                 Err(error) => return Err(store_failure(error)),
             }
         }
+    }
+
+    /// Keeps a base for later forks as long as the source exists, in place of earlier ones.
+    async fn keep_newest(&self, newest: &Origin) -> Result<(), StoreError> {
+        let bases = self.fork.bases();
+        bases.add_user(&newest.base, self.source_uid).await?;
+        for (other, _) in bases.of_source(self.source_uid).await? {
+            if other.base != newest.base {
+                bases.remove_user(&other.base, self.source_uid).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn leave(&self, origin: &Origin) -> Result<(), Status> {
@@ -140,7 +163,9 @@ impl Maker<'_> {
 
     /// Returns an existing base with the contents of the source, or a new one.
     async fn choose(&mut self, at: Option<Revision>) -> Result<Origin, Status> {
-        let mut existing = self.fork.bases().complete_of(self.source_uid).await.map_err(store_failure)?;
+        let existing = self.fork.bases().of_source(self.source_uid).await.map_err(store_failure)?;
+        let is_complete = |(origin, state)| (state == BaseState::Complete).then_some(origin);
+        let mut existing: Vec<_> = existing.into_iter().filter_map(is_complete).collect();
         existing.sort_by_key(|origin| origin.revisions.first().copied());
         let Some(at) = at else {
             if let Some(newest) = existing.pop()

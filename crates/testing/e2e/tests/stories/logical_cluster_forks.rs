@@ -1,6 +1,7 @@
 //! Forks of logical clusters: what they share with their source, and that nothing else connects them.
 
 use std::thread;
+use std::time::Duration;
 
 use binnacle_testkit::{Etcd, Kubectl, Tool, wait_until_blocking};
 use serde_json::{Value, json};
@@ -244,12 +245,17 @@ fn nothing_of_deleted_forks_stays_in_the_store() {
         make_map(&fork, "own");
         assert_eq!(maps(&fork), "configmap/own\nconfigmap/shared\n");
     }
-    // Both have the same base, with one copy of the object.
+    // Both have the same base, with one copy of the object. It waits for further forks.
+    assert_eq!((keys("/base-records/"), keys("/base-users/"), keys("/configmaps/default/shared")), (1, 3, 2));
+    host.kubectl.ok(&["delete", "logicalclusters", "one", "two"]);
+    assert_eq!((keys("/base-records/"), keys("/base-users/"), keys("/configmaps/default/shared")), (1, 1, 2));
+    // A base of other contents takes its place.
+    make_map(&base, "later");
+    let two = host.create("two", &fork_of("base"));
     assert_eq!((keys("/base-records/"), keys("/base-users/"), keys("/configmaps/default/shared")), (1, 2, 2));
-    host.kubectl.ok(&["delete", "logicalclusters", "base", "one"]);
+    host.kubectl.ok(&["delete", "logicalcluster", "base"]);
     assert_eq!((keys("/base-records/"), keys("/base-users/"), keys("/configmaps/default/shared")), (1, 1, 1));
-    let two = host.administrator("two");
-    assert_eq!(maps(&two), "configmap/own\nconfigmap/shared\n");
+    assert_eq!(maps(&two), "configmap/later\nconfigmap/shared\n");
     host.kubectl.ok(&["delete", "logicalcluster", "two"]);
     assert_eq!(keys(""), 0);
 }
@@ -277,4 +283,42 @@ fn backup_of_a_fork_has_all_its_objects() {
     let outcome = Tool::run(&["cluster", &kubeconfig, "fork", "fork", "again", "--new-identity"]);
     assert!(outcome.out.ends_with("/clusters/again\n"), "{outcome:?}");
     assert_eq!(maps(&host.administrator("again")), "configmap/own\nconfigmap/shared\n");
+}
+
+/// A server that is killed at any moment of a fork or of a deletion continues it after its restart, and leaves nothing.
+#[test]
+#[cfg_attr(not(all(has_etcd, has_kubectl)), ignore = "needs etcd and kubectl")]
+fn forks_survive_kills() {
+    let etcd = Etcd::single();
+    let mut host = Host::start(&[&etcd.servers()]);
+    let base = host.create("base", &json!({}));
+    let filler = json!({"apiVersion": "v1", "kind": "List", "items": (0..500).map(|n| json!({"apiVersion": "v1",
+        "kind": "ConfigMap", "metadata": {"name": format!("filler-{n}"), "namespace": "kube-public"}})).collect::<Vec<_>>()});
+    base.ok_with(&["create", "-f", "-"], &filler.to_string());
+    for (n, milliseconds) in [5, 25, 60, 110, 180].into_iter().enumerate() {
+        // Each fork has contents of its own, and is copied.
+        make_map(&base, &format!("map-{n}"));
+        let fork = json!({"apiVersion": "binnacle.dev/v1alpha1", "kind": "LogicalCluster",
+            "metadata": {"name": format!("fork-{n}")}, "spec": fork_of("base")});
+        host.kubectl.ok_with(&["create", "-f", "-"], &fork.to_string());
+        thread::sleep(Duration::from_millis(milliseconds));
+        host.server.kill();
+        host.server.restart();
+        let fork = host.administrator(&format!("fork-{n}"));
+        assert_eq!(maps(&fork), (0..=n).map(|n| format!("configmap/map-{n}\n")).collect::<String>());
+        let fillers = fork.ok(&["get", "configmaps", "--namespace=kube-public", "--output=name"]);
+        assert_eq!(fillers.lines().count(), 500);
+    }
+    let all = "base fork-0 fork-1 fork-2 fork-3 fork-4".split(' ');
+    for (name, milliseconds) in all.zip([10, 30, 60, 0, 90, 20]) {
+        host.kubectl.ok(&["delete", "logicalcluster", name, "--wait=false"]);
+        thread::sleep(Duration::from_millis(milliseconds));
+        host.server.kill();
+        host.server.restart();
+    }
+    wait_until_blocking("all clusters are deleted", || {
+        host.kubectl.run(&["get", "logicalclusters", "--output=name"]).out.is_empty().then_some(())
+    });
+    let left = etcd.ctl(0, &["get", "--prefix", "/registry/logicalclusters/", "--keys-only", "--limit=5"]);
+    assert_eq!(left.trim(), "");
 }

@@ -114,8 +114,7 @@ impl Host {
     fn post(&self, name: Option<&str>, source: Option<&str>) -> Result<Value, ClusterError> {
         let metadata = name.map_or_else(|| json!({"generateName": PREFIX}), |name| json!({"name": name}));
         let spec = source.map_or_else(|| json!({}), |source| json!({"source": {"cluster": source}}));
-        let body =
-            json!({"apiVersion": "binnacle.dev/v1alpha1", "kind": "LogicalCluster", "metadata": metadata, "spec": spec});
+        let body = json!({"apiVersion": "binnacle.dev/v1alpha1", "kind": "LogicalCluster", "metadata": metadata, "spec": spec});
         let began = Instant::now();
         loop {
             match self.client.send(Method::POST, RESOURCE, Some(&body)) {
