@@ -11,7 +11,7 @@ use binnacle_builtin::{Releases, stored_type};
 use binnacle_fields::FieldRef;
 use binnacle_fields::coordination::v1::{Lease, LeaseSpec};
 use binnacle_meta::{MicroTime, Status, Time};
-use binnacle_registry::{decode_stored, store_failure};
+use binnacle_registry::{decode_stored, rfc3339, store_failure};
 use binnacle_scheme::{ResourceDescription, StoredType};
 use binnacle_store::{KeyValue, RangeRequest, Revision, Store, StoreError, prefix_range};
 use parking_lot::Mutex;
@@ -73,9 +73,17 @@ impl Times {
             Sampled::Revision(revision) => Ok(revision),
             Sampled::Before(time) => match self.history.revision_at(time).await.map_err(store_failure)? {
                 Some(revision) => Ok(revision),
-                None => Err(Status::expired(format!("the revision at {text} is not known: it is no longer kept"))),
+                None => {
+                    let known = self.history.begins().await.map_err(store_failure)?;
+                    let since = rfc3339(known.or_else(|| self.first_sample()).unwrap_or(now));
+                    Err(Status::expired(format!("the revision at {text} is not known: times are known since {since}")))
+                }
             },
         }
+    }
+
+    fn first_sample(&self) -> Option<SystemTime> {
+        self.samples.lock().front().map(|(time, _)| *time)
     }
 
     fn sampled(&self, text: &str, now: SystemTime) -> Result<Sampled, Status> {
@@ -149,6 +157,12 @@ impl LeaseHistory {
         }
         // What happened at an older revision is not kept.
         Ok(found.map(|found| found.max(Revision(oldest))))
+    }
+
+    /// Returns the time of the oldest renewal that is kept.
+    async fn begins(&self) -> Result<Option<SystemTime>, StoreError> {
+        let oldest = self.store.compacted_revision().await?.0.max(1);
+        Ok(self.last_renewal(Revision(oldest)).await?.map(|(time, _)| time))
     }
 
     /// Returns the time and the revision of the last renewal as of a revision.

@@ -31,6 +31,16 @@ const PREFIXES: [&str; 18] = [
     "/./clusters/b",
     "/clusters/b;a",
 ];
+/// Further prefixes for a server that serves earlier revisions.
+const PAST_PREFIXES: [&str; 7] = [
+    "/at/VERSION",
+    "/clusters/a@VERSION",
+    "/clusters/b@VERSION",
+    "/clusters/a/at/VERSION",
+    "/clusters/a@VERSION/clusters/b",
+    "/clusters/a/at/VERSION/at/VERSION",
+    "/at/VERSION/clusters/b",
+];
 const PATHS: [&str; 22] = [
     "/api/v1/configmaps",
     "/api/v1/namespaces",
@@ -125,12 +135,26 @@ fn fill(kubectl: &Kubectl, prefix: &str) -> (String, String) {
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 async fn credentials_of_a_cluster_reveal_nothing_of_others() {
+    attack(&["--logical-clusters"], "{}", &PREFIXES).await;
+}
+
+/// A fork, of a cluster that is filled afterwards, and the past.
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
+async fn credentials_of_a_fork_reveal_nothing_of_its_source() {
+    let prefixes = [&PREFIXES[..], &PAST_PREFIXES].concat();
+    attack(&["--logical-clusters", "--history-retention=1h"], r#"{"source": {"cluster": "b"}}"#, &prefixes).await;
+}
+
+/// Sends requests with credentials of the cluster `a`, which has this spec.
+async fn attack(flags: &[&str], spec: &str, prefixes: &[&str]) {
     let (server, identities, (token, version)) = tokio::task::block_in_place(|| {
-        let server = Server::durable_with(&["--logical-clusters"]);
+        let server = Server::durable_with(flags);
         let kubectl = Kubectl::new(&server);
-        let administrator = |name: &str| {
+        let administrator = |(name, spec): (&str, &str)| {
             let object = format!(
-                r#"{{"apiVersion": "binnacle.dev/v1alpha1", "kind": "LogicalCluster", "metadata": {{"name": "{name}"}}}}"#
+                r#"{{"apiVersion": "binnacle.dev/v1alpha1", "kind": "LogicalCluster", "metadata": {{"name": "{name}"}},
+                    "spec": {spec}}}"#
             );
             wait_until_blocking("the cluster", || {
                 kubectl.run_with(&["create", "-f", "-"], &object).success.then_some(())
@@ -148,7 +172,7 @@ async fn credentials_of_a_cluster_reveal_nothing_of_others() {
             std::fs::write(&file, &text).unwrap();
             (kubectl.with_kubeconfig(file), text)
         };
-        let [(a, a_file), (b, _)] = ["a", "b"].map(administrator);
+        let [(b, _), (a, a_file)] = [("b", "{}"), ("a", spec)].map(administrator);
         a.ok(&["create", "serviceaccount", "robot", "--namespace=default"]);
         a.ok(&[
             "create",
@@ -172,10 +196,10 @@ async fn credentials_of_a_cluster_reveal_nothing_of_others() {
         let mut client = Client::connect(server.address, handshake).await.unwrap();
         for _ in 0..REQUESTS_PER_CONNECTION {
             sent += 1;
-            let (prefix, path) = (dice.pick(&PREFIXES), dice.pick(&PATHS));
+            let (prefix, path) = (dice.pick(prefixes), dice.pick(&PATHS));
             let query = dice.pick(&QUERIES).replace("TOKEN", &token).replace("VERSION", &version);
             let method = dice.pick(&["GET", "GET", "GET", "GET", "HEAD", "OPTIONS", "DELETE", "POST"]);
-            let target = format!("{prefix}{path}{query}");
+            let target = format!("{}{path}{query}", prefix.replace("VERSION", &version));
             let bearer = format!("Bearer {bearer}");
             let mut headers = vec![dice.pick(&HEADERS)];
             if bearer.len() > "Bearer ".len() {

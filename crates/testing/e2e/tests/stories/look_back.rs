@@ -130,6 +130,37 @@ fn shows_the_server_at_earlier_times() {
     }
 }
 
+/// Times before the start of the process are those of the servers' leases.
+#[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
+fn times_survive_a_restart() {
+    let mut host = Host::start(&["--history-retention=1h"]);
+    make_map(&host.kubectl, "one");
+    let renewed = |host: &Host| {
+        let path = "--output=jsonpath={.items[*].spec.renewTime}";
+        host.kubectl.ok(&[
+            "get",
+            "leases",
+            "--namespace=kube-system",
+            "--selector=apiserver.kubernetes.io/identity",
+            path,
+        ])
+    };
+    let first = renewed(&host);
+    let second = wait_until_blocking("the lease is renewed", || Some(renewed(&host)).filter(|now| *now != first));
+    let noticed = SystemTime::now();
+    // A time is the end of its second.
+    wait_until_blocking("the second is over", || {
+        noticed.elapsed().is_ok_and(|age| age.as_millis() > 1100).then_some(())
+    });
+    delete(&host.kubectl, "one");
+    host.server.restart();
+    let at = format!("/at/{}Z", second.split('.').next().unwrap());
+    let past = Past::of(&host, &host.kubectl, &at);
+    assert_eq!(past.maps(), "configmap/one\n");
+    assert_eq!(maps(&host.kubectl), "");
+}
+
 /// Today's permissions decide, and a permission to look back is needed besides.
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
