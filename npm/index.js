@@ -19,6 +19,8 @@ const STOP_MS = 5_000;
 const SHOWN = 2048;
 // The admission plugin that is disabled unless a flag enables it.
 const SERVICE_ACCOUNT = 'ServiceAccount';
+// The flag that selects controllers; all run unless it is used.
+const CONTROLLERS = '--run-controllers';
 // The file in the command line of kubectl that the server prints: the kubeconfig, or what replaces it with --client-ca-file.
 const GREETING = /(https:\/\/\S+)\n[^]*^Try: kubectl .*--(?:kubeconfig|certificate-authority) ('(?:[^']|'\\'')*'|\S+).*\n/m;
 
@@ -152,7 +154,9 @@ function ownFlags(flags) {
   const own = ['--ephemeral', '--stop-with-stdin', '--bind-address=127.0.0.1', '--secure-port=0'];
   // One word per value, also where a value follows its flag.
   const words = flags.flatMap((flag) => flag.replaceAll('_', '-').split(/[=,]/));
-  if (!words.includes(SERVICE_ACCOUNT) && !words.includes('--admission-control')) {
+  if (!words.includes(CONTROLLERS)) {
+    own.push(`${CONTROLLERS}=*`);
+  } else if (!words.includes(SERVICE_ACCOUNT) && !words.includes('--admission-control')) {
     own.push(`--disable-admission-plugins=${SERVICE_ACCOUNT}`);
   }
   return own;

@@ -19,7 +19,7 @@ test('creates pods', async () => {
   await core.createNamespacedPod({ namespace: 'default', body });
   const pod = await core.readNamespacedPod({ namespace: 'default', name: 'web' });
   expect(pod.spec.containers[0].image).toBe('nginx');
-  // No controllers and no nodes run.
+  // No scheduler and no nodes run.
   expect(pod.status.phase).toBe('Pending');
 });
 

@@ -20,7 +20,7 @@ describe('objects', () => {
     const body = { metadata: { name: 'web' }, spec: { containers: [{ name: 'web', image: 'nginx' }] } };
     await core.createNamespacedPod({ namespace: 'default', body });
     const pod = await core.readNamespacedPod({ namespace: 'default', name: 'web' });
-    // No controllers and no nodes run.
+    // No scheduler and no nodes run.
     assert.equal(pod.status.phase, 'Pending');
   });
 

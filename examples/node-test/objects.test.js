@@ -31,7 +31,7 @@ test('creates pods', async () => {
   const pod = { metadata: { name: 'web' }, spec: { containers: [{ name: 'web', image: 'nginx' }] } };
   assert.equal((await send('POST', '/api/v1/namespaces/default/pods', pod)).status, 201);
   const { object } = await send('GET', '/api/v1/namespaces/default/pods/web');
-  // No controllers and no nodes run.
+  // No scheduler and no nodes run.
   assert.equal(object.status.phase, 'Pending');
 });
 

@@ -9,7 +9,7 @@ def test_creates_pods(core, namespace):
     core.create_namespaced_pod(namespace, pod)
     found = core.read_namespaced_pod("web", namespace)
     assert found.spec.containers[0].image == "nginx"
-    # No controllers and no nodes run.
+    # No scheduler and no nodes run.
     assert found.status.phase == "Pending"
 
 

@@ -17,7 +17,7 @@ test('creates pods', async () => {
   const body = { metadata: { name: 'web' }, spec: { containers: [{ name: 'web', image: 'nginx' }] } };
   await core.createNamespacedPod({ namespace, body });
   const pod = await core.readNamespacedPod({ namespace, name: 'web' });
-  // No controllers and no nodes run.
+  // No scheduler and no nodes run.
   expect(pod.status.phase).toBe('Pending');
 });
 

@@ -43,13 +43,14 @@ const POD = JSON.stringify({
 });
 const PODS = '/api/v1/namespaces/default/pods';
 
-test('takes pods without service accounts', async () => {
+test('takes pods with and without controllers', async () => {
   for (const [flags, status] of [
     [[], 201],
-    [['--disable-admission-plugins=Priority', '--enable-admission-plugins=PodNodeSelector'], 201],
-    [['--enable-admission-plugins=ServiceAccount'], 403],
-    [['--enable-admission-plugins', 'ServiceAccount,PodNodeSelector'], 403],
-    [['--admission-control=NamespaceLifecycle,ServiceAccount'], 403],
+    [['--enable-admission-plugins=PodNodeSelector'], 201],
+    [['--run-controllers='], 201],
+    [['--run-controllers=', '--disable-admission-plugins=Priority'], 201],
+    [['--run-controllers', 'namespace', '--enable-admission-plugins=ServiceAccount'], 403],
+    [['--run-controllers=', '--admission-control=NamespaceLifecycle,ServiceAccount'], 403],
   ]) {
     const server = await ApiServer.start({ flags });
     assert.equal(await ask(server, PODS, { body: POD }), status, String(flags));

@@ -31,9 +31,10 @@ def eventually(condition):
     return condition()
 
 
-def ask(server, path, token=None, body=None):
+def ask(server, path, token=None, body=None, method=None):
     """Status and document of an answer."""
-    request = urllib.request.Request(server.url + path, data=json.dumps(body).encode() if body else None)
+    request = urllib.request.Request(server.url + path, data=json.dumps(body).encode() if body else None,
+                                     method=method)
     request.add_header("Authorization", f"Bearer {server.token if token is None else token}")
     request.add_header("Content-Type", "application/json")
     context = ssl.create_default_context(cafile=server.ca_path)
@@ -69,18 +70,27 @@ class ServerTest(unittest.TestCase):
                 body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mine"}}
                 self.assertEqual(ask(server, "/api/v1/namespaces", body=body)[0], 201)
 
-    def test_takes_pods_without_service_accounts(self):
+    def test_takes_pods_with_and_without_controllers(self):
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
                "spec": {"containers": [{"name": "c", "image": "i"}]}}
         for flags, status in (
             ([], 201),
-            (["--disable-admission-plugins=Priority", "--enable-admission-plugins=PodNodeSelector"], 201),
-            (["--enable-admission-plugins=ServiceAccount"], 403),
-            (["--enable-admission-plugins", "ServiceAccount,PodNodeSelector"], 403),
-            (["--admission-control=NamespaceLifecycle,ServiceAccount"], 403),
+            (["--enable-admission-plugins=PodNodeSelector"], 201),
+            (["--run-controllers="], 201),
+            (["--run-controllers=", "--disable-admission-plugins=Priority"], 201),
+            (["--run-controllers", "namespace", "--enable-admission-plugins=ServiceAccount"], 403),
+            (["--run-controllers=", "--enable-admission-plugins", "ServiceAccount,PodNodeSelector"], 403),
+            (["--run-controllers=", "--admission-control=NamespaceLifecycle,ServiceAccount"], 403),
         ):
             with self.subTest(flags=flags), ApiServer(flags=flags) as server:
                 self.assertEqual(ask(server, "/api/v1/namespaces/default/pods", body=pod)[0], status)
+
+    def test_deleted_namespaces_go(self):
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mine"}}
+        with ApiServer() as server:
+            self.assertEqual(ask(server, "/api/v1/namespaces", body=namespace)[0], 201)
+            self.assertEqual(ask(server, "/api/v1/namespaces/mine", method="DELETE")[0], 200)
+            self.assertTrue(eventually(lambda: ask(server, "/api/v1/namespaces/mine")[0] == 404))
 
     def test_ends_with_its_process(self):
         script = ("import binnacle_testing, time\nserver = binnacle_testing.ApiServer().start()\n"

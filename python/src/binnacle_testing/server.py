@@ -25,7 +25,9 @@ PATIENCE_SECONDS = 60.0
 STOP_SECONDS = 5.0
 # The number of characters of a log that an error shows.
 SHOWN = 2048
-# The admission plugin that is disabled unless a flag enables it.
+# The flag that selects controllers; all run unless it is used.
+CONTROLLERS = "--run-controllers"
+# The admission plugin that is disabled if a flag selects controllers, unless a flag enables it.
 SERVICE_ACCOUNT = "ServiceAccount"
 
 
@@ -39,8 +41,9 @@ class ApiServer:
     Use it as a context manager, or call start() and stop(). It takes more flags of kube-apiserver and more environment
     variables. The server stops, and its files are removed, when the process that started it ends in any way.
 
-    As with envtest, the admission plugin ServiceAccount is disabled, so that pods can be created although no controller creates
-    service accounts. The flag --enable-admission-plugins=ServiceAccount enables it.
+    Controllers that belong to the API run in the server: deleted namespaces go with their objects, owner references are
+    followed, and namespaces have their service account. The flag --run-controllers selects others, or with an empty value
+    none; the admission plugin ServiceAccount is then disabled as with envtest, unless a flag enables it.
 
     With the flag --logical-clusters, cluster() creates isolated Kubernetes APIs in the server.
     """
@@ -211,7 +214,9 @@ def _own_flags(flags: List[str]) -> List[str]:
     own = ["--ephemeral", "--stop-with-stdin", "--bind-address=127.0.0.1", "--secure-port=0"]
     # One word per value, also where a value follows its flag.
     words = [word for flag in flags for word in re.split("[=,]", flag.replace("_", "-"))]
-    if SERVICE_ACCOUNT not in words and "--admission-control" not in words:
+    if CONTROLLERS not in words:
+        own.append(f"{CONTROLLERS}=*")
+    elif SERVICE_ACCOUNT not in words and "--admission-control" not in words:
         own.append(f"--disable-admission-plugins={SERVICE_ACCOUNT}")
     return own
 

@@ -24,6 +24,9 @@ use crate::stores::Stores;
 /// The key of a logical cluster that was restored from a backup, beside those of its objects.
 const RESTORED: &[u8] = b"/restored";
 
+/// The key of a logical cluster that is being restored.
+const RESTORING: &[u8] = b"/restoring";
+
 /// The stored objects of a cluster. Clones share the stores.
 #[derive(Clone)]
 pub(crate) struct ClusterStorage {
@@ -191,13 +194,28 @@ impl ClusterStorage {
         resource.map_or(0, |resource| self.stores.index_of(resource))
     }
 
-    /// Lets the history of a restored cluster begin now. Its clients may know other revisions of a former host.
-    pub(crate) async fn begin_history(&self) -> Result<(), StoreError> {
+    /// Notes that parts of a restore follow.
+    pub(crate) async fn begin_restore(&self) -> Result<(), StoreError> {
+        self.mark_restoring(Op::Put { value: Bytes::from_static(b"restoring"), lease: None }).await
+    }
+
+    /// Returns true if parts of a restore are expected.
+    pub(crate) async fn is_restoring(&self) -> Result<bool, StoreError> {
+        Ok(self.marker_view().get(Bytes::from_static(RESTORING), None).await?.0.is_some())
+    }
+
+    async fn mark_restoring(&self, op: Op) -> Result<(), StoreError> {
+        let txn = Txn { key: Bytes::from_static(RESTORING), expect: Expect::Anything, op };
+        self.marker_view().txn(txn).await.map(drop)
+    }
+
+    /// Ends a restore: the history of the cluster begins now. Its clients may know other revisions of a former host.
+    pub(crate) async fn end_restore(&self) -> Result<(), StoreError> {
         for store in self.own_views() {
             let op = Op::Put { value: Bytes::from_static(b"restored"), lease: None };
             store.txn(Txn { key: Bytes::from_static(RESTORED), expect: Expect::Anything, op }).await?;
         }
-        Ok(())
+        self.mark_restoring(Op::Delete).await
     }
 
     /// Returns the same storage with the history that the cluster has, and with the base of a fork.

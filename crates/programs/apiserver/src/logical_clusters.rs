@@ -29,6 +29,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_api_controllers::Selection;
 use binnacle_meta::Text;
 use binnacle_metrics::Registry;
 use binnacle_registry::Catalog;
@@ -55,11 +56,20 @@ use crate::cluster_storage::ClusterStorage;
 /// The interval between searches for clusters without requests.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The settings of a cluster that apply from its next start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StartOptions {
+    /// The cluster's own port, which it advertises.
+    pub(crate) port: Option<u16>,
+    /// The controllers to run in place of the host's.
+    pub(crate) controllers: Option<Selection>,
+}
+
 /// The host, as its logical clusters use it.
 pub(crate) trait ClusterHost: Send + Sync {
     /// Starts a cluster on the current runtime, which takes some milliseconds. Its requests enter through the chain of
-    /// the result. `port` is its own port, if it has one.
-    fn start(&self, info: &ClusterInfo, storage: ClusterStorage, port: Option<u16>) -> Result<Cluster, BoxError>;
+    /// the result.
+    fn start(&self, info: &ClusterInfo, storage: ClusterStorage, options: StartOptions) -> Result<Cluster, BoxError>;
 
     /// Returns the URLs of a cluster for clients, the preferred one first.
     fn urls_of(&self, name: &str, port: Option<u16>) -> Vec<String>;

@@ -13,6 +13,8 @@ pub const PROGRAM_VARIABLE: &str = "BINNACLE_KUBE_APISERVER";
 const PROGRAM: &str = "kube-apiserver";
 /// The admission plugin that is disabled unless a flag enables it.
 const SERVICE_ACCOUNT: &str = "ServiceAccount";
+/// The flag that selects controllers; all run unless it is used.
+const CONTROLLERS: &str = "--run-controllers";
 
 /// A running server. Dropping the value stops it and removes its data.
 ///
@@ -107,8 +109,9 @@ impl Builder {
 
     /// Adds a flag, as in `--feature-gates=MutatingAdmissionPolicy=true`.
     ///
-    /// As with envtest, the admission plugin ServiceAccount is disabled, so that pods can be created although no controller
-    /// creates service accounts. The flag `--enable-admission-plugins=ServiceAccount` enables it.
+    /// Controllers that belong to the API run in the server: deleted namespaces go with their objects, owner references are
+    /// followed, and namespaces have their service account. The flag `--run-controllers` selects others, or with an empty
+    /// value none; the admission plugin ServiceAccount is then disabled as with envtest, unless a flag enables it.
     #[must_use]
     pub fn flag(mut self, flag: impl Into<OsString>) -> Self {
         self.flags.push(flag.into());
@@ -127,7 +130,9 @@ impl Builder {
         let mut command = Command::new(program);
         command.args(["--ephemeral", "--stop-with-stdin", "--bind-address=127.0.0.1", "--secure-port=0"]);
         command.arg("--token-auth-file").arg(tokens.path());
-        if !decides_on_service_accounts(&self.flags) {
+        if !has_word(&self.flags, CONTROLLERS) {
+            command.arg(format!("{CONTROLLERS}=*"));
+        } else if !decides_on_service_accounts(&self.flags) {
             command.arg(format!("--disable-admission-plugins={SERVICE_ACCOUNT}"));
         }
         #[cfg(feature = "clusters")]
@@ -151,10 +156,14 @@ impl Builder {
 /// Returns true if the flags enable or disable the plugin, or exclude the flag that disables it. Lists of other plugins
 /// are added to that flag.
 fn decides_on_service_accounts(flags: &[OsString]) -> bool {
+    has_word(flags, SERVICE_ACCOUNT) || has_word(flags, "--admission-control")
+}
+
+/// Returns true if a flag has this name, or this item in its value.
+fn has_word(flags: &[OsString], wanted: &str) -> bool {
     // A value may also follow its flag.
-    flags.iter().filter_map(|flag| flag.to_str()).any(|flag| {
-        flag.split(['=', ',']).any(|word| word == SERVICE_ACCOUNT || word.replace('_', "-") == "--admission-control")
-    })
+    let mut words = flags.iter().filter_map(|flag| flag.to_str()).flat_map(|flag| flag.split(['=', ',']));
+    words.any(|word| word == wanted || word.replace('_', "-") == wanted)
 }
 
 fn kubeconfig_in(directory: &Path) -> PathBuf {

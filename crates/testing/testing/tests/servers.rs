@@ -44,14 +44,16 @@ async fn credentials_give_access_as_administrator() {
 }
 
 #[tokio::test]
-async fn takes_pods_without_service_accounts() {
+async fn takes_pods_with_and_without_controllers() {
     const POD: &str =
         r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}"#;
     for (flags, code) in [
         (&[][..], 201),
-        (&["--disable-admission-plugins=Priority", "--enable-admission-plugins=PodNodeSelector"], 201),
-        (&["--enable-admission-plugins=ServiceAccount"], 403),
-        (&["--admission-control=NamespaceLifecycle,ServiceAccount"], 403),
+        (&["--enable-admission-plugins=PodNodeSelector"], 201),
+        (&["--run-controllers="], 201),
+        (&["--run_controllers=", "--disable-admission-plugins=Priority"], 201),
+        (&["--run-controllers=namespace", "--enable-admission-plugins=ServiceAccount"], 403),
+        (&["--run-controllers=", "--admission-control=NamespaceLifecycle,ServiceAccount"], 403),
     ] {
         let builder = ApiServer::builder().program(program());
         let server = flags.iter().fold(builder, |builder, flag| builder.flag(flag)).start().unwrap();

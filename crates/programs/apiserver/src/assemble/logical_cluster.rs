@@ -29,7 +29,7 @@ use super::{StartFailure, build, not_registered};
 use crate::authentication::Bundle;
 use crate::cluster::Cluster;
 use crate::cluster_storage::ClusterStorage;
-use crate::logical_clusters::{ClusterHost, ClusterInfo, Domain, HostAccess, HostUsers};
+use crate::logical_clusters::{ClusterHost, ClusterInfo, Domain, HostAccess, HostUsers, StartOptions};
 use crate::look_back::{LeaseHistory, LookBack, MAX_VIEWS, Times};
 use crate::settings::{Authentication, Authorization, Debugging, ServiceAccounts, Settings};
 
@@ -159,12 +159,16 @@ impl SharedHost {
         &self,
         info: &ClusterInfo,
         storage: ClusterStorage,
-        port: Option<u16>,
+        options: StartOptions,
     ) -> Result<Cluster, StartFailure> {
+        let StartOptions { port, controllers } = options;
         let ClusterInfo { name, keys, limits, has_started, .. } = info;
         // The issuer of tokens stays the same when the cluster gets other names.
         let url = self.path_url(name);
         let mut config = self.settings.clone();
+        if let Some(controllers) = controllers {
+            config.misc.controllers = controllers;
+        }
         if port.is_none() {
             // The service `kubernetes` has no address at which the host would serve this cluster.
             config.misc.endpoint_reconciler = EndpointReconciler::None;
@@ -199,8 +203,8 @@ impl SharedHost {
 }
 
 impl ClusterHost for SharedHost {
-    fn start(&self, info: &ClusterInfo, storage: ClusterStorage, port: Option<u16>) -> Result<Cluster, BoxError> {
-        Ok(self.assemble(info, storage, port)?)
+    fn start(&self, info: &ClusterInfo, storage: ClusterStorage, options: StartOptions) -> Result<Cluster, BoxError> {
+        Ok(self.assemble(info, storage, options)?)
     }
 
     fn urls_of(&self, name: &str, port: Option<u16>) -> Vec<String> {

@@ -123,7 +123,7 @@ impl Bases {
     /// Lets a fork use a base, which is not deleted from now on if it exists.
     pub(crate) async fn add_user(&self, id: &str, fork: &str) -> Result<(), StoreError> {
         let key = Bytes::from(format!("{}{fork}", self.users_prefix(id)));
-        write(&*self.records, key, Expect::Anything, &fork).await.map(drop)
+        write(&*self.records, key, Expect::Absent, &fork).await.map(drop)
     }
 
     /// Removes a user, and deletes the base if it was the last one.
@@ -169,13 +169,16 @@ impl Bases {
     ) -> Result<bool, StoreError> {
         let key = self.record_key(&origin.base);
         let copying = BaseRecord { revisions: origin.revisions.clone(), state: BaseState::Copying };
-        write(&*self.records, key.clone(), Expect::Absent, &copying).await?;
-        let Some((record, revision)) = read::<BaseRecord>(&*self.records, key.clone()).await? else { return Ok(false) };
-        match record.state {
-            BaseState::Complete => return Ok(true),
-            BaseState::Deleting => return Ok(false),
-            BaseState::Copying => {}
-        }
+        let revision = match read::<BaseRecord>(&*self.records, key.clone()).await? {
+            Some((BaseRecord { state: BaseState::Complete, .. }, _)) => return Ok(true),
+            Some((BaseRecord { state: BaseState::Deleting, .. }, _)) => return Ok(false),
+            Some((BaseRecord { state: BaseState::Copying, .. }, revision)) => revision,
+            None => match write(&*self.records, key.clone(), Expect::Absent, &copying).await? {
+                Some(revision) => revision,
+                // Another server begins at the same time. The next attempt copies with it.
+                None => return Err(StoreError::Unavailable("the base is being made by another server".to_owned())),
+            },
+        };
         let root = prefix_range(self.storage.root().as_bytes());
         let snapshots = self.storage.snapshots(&origin.base);
         for ((view, snapshot), at) in source.views().iter().zip(&snapshots).zip(&origin.revisions) {

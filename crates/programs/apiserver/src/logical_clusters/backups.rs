@@ -164,10 +164,16 @@ impl Backups {
     async fn restore(&self, slot: &Slot, storage: &ClusterStorage, part: RestorePart) -> Result<(), Status> {
         let stores = storage.views();
         let root = storage.root();
-        if part.first {
-            for store in &stores {
-                check_empty(&**store, root).await?;
+        match (part.first, storage.is_restoring().await.map_err(store_failure)?) {
+            // A client may send the first part again.
+            (_, true) => {}
+            (true, false) => {
+                for store in &stores {
+                    check_empty(&**store, root).await?;
+                }
+                storage.begin_restore().await.map_err(store_failure)?;
             }
+            (false, false) => return Err(Status::bad_request("no restore of this cluster has begun")),
         }
         let writes = part.items.into_iter().map(|item| write(storage, &stores, root, item));
         stream::iter(writes).buffer_unordered(CONCURRENT).try_collect::<()>().await?;
@@ -179,7 +185,7 @@ impl Backups {
             Credentials::new(&self.catalog)?.replace(slot.name(), slot.uid(), &keys).await?;
         }
         if part.last {
-            storage.begin_history().await.map_err(store_failure)?;
+            storage.end_restore().await.map_err(store_failure)?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use binnacle_api_controllers::Selection;
 use binnacle_controllers::{ChangeWatcher, Changes, Objects, RETRY_FIRST, RETRY_LAST};
 use binnacle_meta::{GoDuration, Status, StatusReason, Text};
 use binnacle_registry::{Catalog, Resource, rfc3339};
@@ -202,10 +203,10 @@ impl Controller {
                     None => resources.credentials.keys(name, uid).await?,
                 };
                 let (starts, shutdown) = (self.clusters.starts.clone(), self.shutdown.clone());
-                Arc::new(Slot::new((name.clone(), uid.clone()), keys, starts, shutdown, spec))
+                Arc::new(Slot::new((name.clone(), uid.clone()), keys, starts, shutdown, spec.clone()))
             }
         };
-        slot.set_spec(spec).await;
+        slot.set_spec(spec.clone()).await;
         let trusted = tokio::fs::read_to_string(self.clusters.host().authorities()).await.map_err(Status::internal)?;
         let urls = self.clusters.host().urls_of(name, spec.port);
         let url = urls.first().map_or("", String::as_str);
@@ -283,7 +284,16 @@ fn spec_of(object: &Value) -> Result<Spec, Status> {
         suspended: object.bool_at(&["spec", "suspended"]),
         port: port_of(object),
         quota: Quota::of(object)?,
+        controllers: controllers_of(object)?,
     })
+}
+
+fn controllers_of(object: &Value) -> Result<Option<Selection>, Status> {
+    if object.get("spec").and_then(|spec| spec.get("controllers")).is_none() {
+        return Ok(None);
+    }
+    let items = object.list_at(&["spec", "controllers"]).iter().filter_map(Value::as_str);
+    Selection::parse(items).map(Some).map_err(|error| Status::bad_request(format!("spec.controllers: {error}")))
 }
 
 fn port_of(object: &Value) -> Option<u16> {
@@ -311,6 +321,8 @@ mod tests {
             (value!({"idleAfter": "90s", "suspended": true}), Some((Some(90), true))),
             (value!({"idleAfter": "0s"}), Some((None, false))),
             (value!({"idleAfter": "soon"}), None),
+            (value!({"controllers": ["*", "-namespace"]}), Some((Some(600), false))),
+            (value!({"controllers": ["daemonset"]}), None),
         ] {
             let object = value!({"spec": spec});
             let got = spec_of(&object).ok().map(|spec| (spec.idle_after.map(|idle| idle.as_secs()), spec.suspended));

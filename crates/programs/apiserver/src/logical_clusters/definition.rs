@@ -68,6 +68,13 @@ fn schema() -> Value {
                     "port": (port()),
                     "quota": (limits::schema()),
                     "source": (source()),
+                    "controllers": {
+                        "type": "array",
+                        "maxItems": 32,
+                        "items": {"type": "string", "maxLength": 64},
+                        "description": "The controllers of kube-controller-manager to run for this cluster, as in the flag \
+                                        --run-controllers, whose value is the default.",
+                    },
                 },
             },
             "status": (status::schema()),

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
+use binnacle_api_controllers::Selection;
 use binnacle_meta::Text;
 use binnacle_pki::ClusterKeys;
 use binnacle_request::{BoxError, Shutdown};
@@ -14,6 +15,7 @@ use parking_lot::{Mutex as SyncMutex, RwLock};
 use tokio::sync::{Mutex, oneshot, watch};
 use tokio::task::JoinHandle;
 
+use super::StartOptions;
 use super::limits::{Limits, Quota};
 use super::starts::{AwakeGuard, Starts};
 
@@ -68,7 +70,7 @@ pub(super) struct Activity {
 }
 
 /// The settings of a cluster in its object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Spec {
     /// The time without requests after which the cluster is stopped. `None` means never.
     pub(super) idle_after: Option<Duration>,
@@ -77,6 +79,15 @@ pub(super) struct Spec {
     /// The cluster's own port.
     pub(super) port: Option<u16>,
     pub(super) quota: Quota,
+    /// The controllers to run in place of the host's.
+    pub(super) controllers: Option<Selection>,
+}
+
+impl Spec {
+    /// Returns what a start needs.
+    fn start_options(&self) -> StartOptions {
+        StartOptions { port: self.port, controllers: self.controllers.clone() }
+    }
 }
 
 enum State {
@@ -88,8 +99,7 @@ enum State {
 
 /// A cluster that runs in a task of its own.
 struct ClusterTask {
-    /// The port that the cluster advertises.
-    port: Option<u16>,
+    started_with: StartOptions,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
     _awake: AwakeGuard,
@@ -153,11 +163,12 @@ impl Slot {
         &self.info.keys
     }
 
-    /// Applies the settings of the object. A cluster that advertises another port is stopped.
+    /// Applies the settings of the object. A cluster that was started with others is stopped.
     pub(super) async fn set_spec(&self, spec: Spec) {
         self.info.limits.set(spec.quota);
+        let options = spec.start_options();
         *self.spec.write() = spec;
-        let is_other = matches!(&*self.state.lock().await, State::Awake(task) if task.port != spec.port);
+        let is_other = matches!(&*self.state.lock().await, State::Awake(task) if task.started_with != options);
         if is_other {
             self.stop().await;
         }
@@ -235,11 +246,11 @@ impl Slot {
             (State::Awake(_), Some(chain)) => return Ok(chain),
             _ => {}
         }
-        let port = self.spec.read().port;
+        let options = self.spec.read().start_options();
         let storage = self.starts.host.storage_of(&self.info.uid).with_history().await;
         let storage = storage.map_err(|error| Unavailable::Start(error.into()))?;
         self.started.fetch_add(1, Ordering::Relaxed);
-        let cluster = self.starts.start(&self.info, storage, port).await.map_err(Unavailable::Start)?;
+        let cluster = self.starts.start(&self.info, storage, options.clone()).await.map_err(Unavailable::Start)?;
         self.usage.store(cluster.usage.clone());
         let chain = cluster.chain.clone();
         let (ready, mut is_ready) = watch::channel(false);
@@ -258,7 +269,7 @@ impl Slot {
         if matches!(waited, Ok(Ok(_))) {
             self.info.has_started.store(true, Ordering::Relaxed);
         }
-        *state = State::Awake(ClusterTask { port, stop, task, _awake: self.starts.count(began) });
+        *state = State::Awake(ClusterTask { started_with: options, stop, task, _awake: self.starts.count(began) });
         self.chain.store(Some(chain.clone()));
         Ok(chain)
     }

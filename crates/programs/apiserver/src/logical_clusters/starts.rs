@@ -8,7 +8,7 @@ use binnacle_request::BoxError;
 use prometheus::IntGauge;
 use tokio::sync::Semaphore;
 
-use super::{ClusterHost, ClusterInfo};
+use super::{ClusterHost, ClusterInfo, StartOptions};
 use crate::cluster::Cluster;
 use crate::cluster_storage::ClusterStorage;
 
@@ -47,12 +47,12 @@ impl Starts {
         &self,
         info: &Arc<ClusterInfo>,
         storage: ClusterStorage,
-        port: Option<u16>,
+        options: StartOptions,
     ) -> Result<Cluster, BoxError> {
         // The semaphore is never closed.
         let _turn = self.turns.acquire().await.ok();
         let (host, info) = (self.host.clone(), info.clone());
-        match tokio::task::spawn_blocking(move || host.start(&info, storage, port)).await {
+        match tokio::task::spawn_blocking(move || host.start(&info, storage, options)).await {
             Ok(started) => started,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             // The runtime is shutting down.

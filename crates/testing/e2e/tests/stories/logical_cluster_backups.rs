@@ -122,6 +122,9 @@ fn restores_only_into_new_clusters() {
     host.wait_for("a", "Suspended");
     let refused = post(&host.kubectl, &[]);
     assert!(refused.err.contains("the cluster has objects: restore a new one"), "{refused}");
+    std::fs::write(&body, json!({"items": [{"key": "configmaps/default/one", "value": ""}]}).to_string()).unwrap();
+    let refused = post(&host.kubectl, &[]);
+    assert!(refused.err.contains("no restore of this cluster has begun"), "{refused}");
     for (words, verb) in [(vec!["get", "--raw"], "backup"), (vec!["create", "-f", &body, "--raw"], "restore")] {
         let target = format!("{path}/{verb}");
         let refused = host.kubectl.run(&[&words[..], &[&target, "--as=jane"]].concat());

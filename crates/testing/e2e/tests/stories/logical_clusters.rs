@@ -331,3 +331,25 @@ fn secrets_of_clusters_are_encrypted() {
     let word = ["get", "secret", "hidden", "--namespace=default", "--output=go-template={{.data.word | base64decode}}"];
     assert_eq!(a.ok(&word), "treasure");
 }
+
+/// A cluster has its own controllers, from its next start on.
+#[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
+fn controllers_are_chosen_for_each_cluster() {
+    let host = Host::start(&[]);
+    let (with, without) = (host.create("with", &json!({"controllers": ["*"]})), host.create("without", &json!({})));
+    for kubectl in [&with, &without] {
+        kubectl.ok(&["create", "namespace", "mine"]);
+        kubectl.ok(&["delete", "namespace", "mine", "--wait=false"]);
+    }
+    with.ok(&["wait", "--for=delete", "namespace/mine", "--timeout=30s"]);
+    assert_eq!(without.ok(&["get", "namespace", "mine", "--output=jsonpath={.status.phase}"]), "Terminating");
+    let patch = |controllers: &Value| {
+        let patch = json!({"spec": {"controllers": controllers}}).to_string();
+        host.kubectl.ok(&["patch", "logicalcluster", "without", "--type=merge", "--patch", &patch]);
+    };
+    patch(&json!(["namespace"]));
+    without.ok(&["wait", "--for=delete", "namespace/mine", "--timeout=30s"]);
+    patch(&json!(["daemonset"]));
+    host.wait_for("without", "Failed");
+}
