@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::Value;
 
 use crate::location::{EtcdAccess, ReadableStore, StoreLocation, directory};
-use crate::{Error, backup, check, cluster, compare, completion, doctor, history, migrate, salvage, sizes};
+use crate::{Error, backup, check, cluster, compare, completion, doctor, history, migrate, salvage, sizes, undelete};
 
 const ABOUT: &str = "\
 Administers the data of Binnacle's kube-apiserver: checks, measures, backs up and restores a store, and migrates it between the \
@@ -31,6 +31,7 @@ pub fn command() -> Command {
         .subcommand(doctor_command())
         .subcommand(sizes_command())
         .subcommand(history_command())
+        .subcommand(undelete::command())
         .subcommand(migrate_command())
         .subcommand(backup_command())
         .subcommand(restore_command())
@@ -300,6 +301,11 @@ pub async fn run(matches: &ArgMatches) -> Result<bool, Error> {
             let history = history.map_err(|error| about_etcd(matches, error))?;
             print(matches, history.text(), &history.json())?;
             Ok(true)
+        }
+        "undelete" => {
+            let undeleted = undelete::run(matches).await?;
+            write(&undeleted.text())?;
+            Ok(undeleted.is_complete())
         }
         "cluster" => {
             write(&cluster::run(matches).await?)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use binnacle_comparison::{Endpoint, Outgoing};
+use binnacle_comparison::Outgoing;
 use binnacle_pki::private_files::{Durability, create_private, write_private};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
@@ -14,19 +14,16 @@ use tokio::time::{Instant, sleep};
 mod backup;
 
 use crate::Error;
+use crate::api::{Api, home, kubeconfig_option};
 
 const RESOURCE: &str = "/apis/binnacle.dev/v1alpha1/logicalclusters";
-const USER_AGENT: &str = concat!("binnacle/", env!("CARGO_PKG_VERSION"));
 /// The time between two reads of a cluster that is not ready yet.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The time after which a command stops to wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn command() -> Command {
-    let kubeconfig = Arg::new("kubeconfig").long("kubeconfig").value_name("FILE").value_parser(value_parser!(PathBuf));
-    let kubeconfig = kubeconfig.global(true).help(
-        "The kubeconfig of the server that hosts the clusters; if neither this nor KUBECONFIG is set, ~/.kube/config",
-    );
+    let kubeconfig = kubeconfig_option("that hosts the clusters").global(true);
     let name = || Arg::new("name").value_name("NAME").required(true).help("The name of the cluster");
     let idle = || {
         Arg::new("idle-after")
@@ -159,40 +156,23 @@ fn spec(idle_after: Option<&str>) -> Value {
 }
 
 /// The server that hosts the clusters.
-struct Host {
-    endpoint: Endpoint,
-    /// Its URL, for messages.
-    url: String,
-}
+struct Host(Api);
 
 impl Host {
     fn open(matches: &ArgMatches) -> Result<Self, Error> {
-        let named = std::env::var_os("KUBECONFIG").filter(|file| !file.is_empty()).map(PathBuf::from);
-        let file = match matches.get_one::<PathBuf>("kubeconfig").cloned().or(named) {
-            Some(file) => file,
-            None => home()?.join(".kube/config"),
-        };
-        let target = binnacle_webhook::load(&file).map_err(|error| Error::new(error.to_string()))?;
-        let url = target.url.to_string();
-        let endpoint = Endpoint::new(&target).map_err(|error| Error::context(&url, error))?;
-        Ok(Self { endpoint, url })
+        Api::open(matches).map(Self)
     }
 
     /// Sends a request, and returns the object in the response.
-    async fn send(&self, mut request: Outgoing) -> Result<Value, Error> {
-        request.headers.insert("User-Agent".to_owned(), USER_AGENT.into());
-        let answer = self.endpoint.request(&request).await.map_err(|error| Error::context(&self.url, error))?;
-        let value: Value = serde_json::from_slice(&answer.data).unwrap_or_default();
-        match answer.status {
-            200..300 => Ok(value),
+    async fn send(&self, request: Outgoing) -> Result<Value, Error> {
+        match self.0.request(request).await? {
+            (200..300, value) => Ok(value),
             // The definition of the resource is missing.
-            404 if value["details"]["name"].as_str().is_none_or(str::is_empty) => {
-                Err(Error::new(format!("{} hosts no logical clusters: start it with --logical-clusters", self.url)))
+            (404, value) if value["details"]["name"].as_str().is_none_or(str::is_empty) => {
+                let url = self.0.url();
+                Err(Error::new(format!("{url} hosts no logical clusters: start it with --logical-clusters")))
             }
-            status => Err(Error::new(match value["message"].as_str() {
-                Some(message) => message.to_owned(),
-                None => format!("{}: status {status}", self.url),
-            })),
+            (status, value) => Err(self.0.failure(status, &value)),
         }
     }
 
@@ -301,11 +281,6 @@ fn path(name: &str) -> Result<String, Error> {
         true => Ok(format!("{RESOURCE}/{name}")),
         false => Err(Error::new(format!("{name:?} is not a name of a cluster"))),
     }
-}
-
-fn home() -> Result<PathBuf, Error> {
-    let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
-    home.map(PathBuf::from).ok_or_else(|| Error::new("HOME is not set: use --kubeconfig and --output"))
 }
 
 /// Returns the default file of a cluster's kubeconfig, in a directory for its owner only.

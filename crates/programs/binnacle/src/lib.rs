@@ -3,6 +3,7 @@
 //! The crate only uses the interface of `binnacle_store` and copies values as bytes, encrypted or not; only `doctor`
 //! decodes them. `compare` speaks to API servers. `docs/tools.md` is the manual.
 
+mod api;
 mod backup;
 mod check;
 pub mod cli;
@@ -25,5 +26,6 @@ mod target;
 #[cfg(test)]
 mod testing;
 mod text;
+mod undelete;
 
 pub use error::Error;

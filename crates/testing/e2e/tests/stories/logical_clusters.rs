@@ -225,7 +225,9 @@ fn reaches_kubelets_of_a_cluster() {
     assert_eq!(a.ok(&["exec", "p", "--", "sh", "-c", "echo done"]), "done\n");
     // The other cluster has the same node, and no certificate that its kubelet accepts.
     let refused = b.fails(&["logs", "p"]);
-    assert!(refused.contains("certificate") || refused.contains("alert"), "{refused}");
+    // The alert is lost if the kubelet has closed the connection before the request was sent.
+    let signs = ["certificate", "alert", "EOF"];
+    assert!(signs.iter().any(|sign| refused.contains(sign)), "{refused}");
 }
 
 /// Requests in clusters are audited as those of the host, and their events have the name of the cluster.

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use binnacle_testkit::{Etcd, Kubectl, TempDir, wait_until_blocking};
+use binnacle_testkit::{Etcd, Kubectl, TempDir, Tool, wait_until_blocking};
 use serde_json::{Value, json};
 
 use crate::logical_cluster_host::{Host, make_map, maps};
@@ -127,6 +127,50 @@ fn shows_the_server_at_earlier_times() {
     for (seconds, want) in [(1_000_000_000, "times are known since"), (seconds() + 3600, "is in the future")] {
         let refused = kubectl.fails(&["get", "--raw", &format!("/at/{}/api/v1/namespaces", date(seconds))]);
         assert!(refused.contains(want), "{refused}");
+    }
+}
+
+/// `binnacle undelete` puts objects back, on a server and in a logical cluster.
+#[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
+fn deleted_objects_are_put_back() {
+    let host = Host::start(&["--logical-clusters", "--history-retention=1h"]);
+    let a = host.create("a", &json!({}));
+    for (kubectl, kubeconfig) in [(&host.kubectl, host.server.kubeconfig()), (&a, host.kubeconfig("a"))] {
+        for name in ["one", "two", "three"] {
+            make_map(kubectl, name);
+        }
+        kubectl.ok(&["label", "configmap", "two", "three", "--namespace=default", "color=red"]);
+        kubectl.ok(&["create", "clusterrole", "reader", "--verb=get", "--resource=pods"]);
+        let revision = revision_with(kubectl, "last").to_string();
+        delete(kubectl, "one");
+        delete(kubectl, "two");
+        kubectl.ok(&["delete", "clusterrole", "reader"]);
+        kubectl.ok(&["patch", "configmap", "three", "--namespace=default", "--patch", r#"{"data": {"of": "new"}}"#]);
+        let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
+        let undelete = |arguments: &[&str]| {
+            Tool::run(&[&["undelete", &kubeconfig, "--at", &revision], arguments].concat())
+        };
+        let done = undelete(&["configmaps", "one"]);
+        assert_eq!((done.code, done.out.as_str()), (Some(0), "configmaps/one in default: created\n"), "{done:?}");
+        let done = undelete(&["clusterroles.rbac.authorization.k8s.io", "reader"]);
+        assert_eq!((done.code, done.out.as_str()), (Some(0), "clusterroles/reader: created\n"), "{done:?}");
+        let red = ["configmaps", "--all", "--namespace=default", "--selector=color=red"];
+        let done = undelete(&red);
+        let want = "configmaps/three in default: exists, not changed\nconfigmaps/two in default: created\n";
+        assert_eq!((done.code, done.out.as_str()), (Some(0), want), "{done:?}");
+        let done = undelete(&[&red[..], &["--overwrite"]].concat());
+        assert!(done.out.contains("configmaps/three in default: set back\n"), "{done:?}");
+        let of = ["get", "configmap", "three", "--namespace=default", "--output=jsonpath={.data.of}"];
+        assert_eq!(kubectl.ok(&of), "three");
+        assert_eq!(maps(kubectl), "configmap/last\nconfigmap/one\nconfigmap/three\nconfigmap/two\n");
+        for (arguments, want) in [
+            (["configmaps", "never"], "\"never\" not found"),
+            (["gadgets", "one"], "there was no resource gadgets at that time"),
+        ] {
+            let refused = undelete(&arguments);
+            assert!(refused.code == Some(1) && refused.err.contains(want), "{refused:?}");
+        }
     }
 }
 
