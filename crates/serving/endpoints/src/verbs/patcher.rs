@@ -496,7 +496,7 @@ mod tests {
         }
     }
 
-    /// Strings, too; those of the live object are written anew.
+    /// Strings, too; those of the live object are escaped as Go does.
     #[test]
     fn errors_quote_strings_as_sent() {
         let context = Context::new(User::new("a", &[]), "".into(), false);
