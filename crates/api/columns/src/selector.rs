@@ -2,7 +2,7 @@
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::meta::v1::{LabelSelector, LabelSelectorRequirement as Expression};
-use binnacle_meta::{Operator, Requirement, SelectorError, Text};
+use binnacle_meta::{Operator, Requirement, SelectorError, Text, go_quote};
 
 use crate::format::{NONE, join, strings};
 
@@ -39,7 +39,9 @@ fn requirements(selector: FieldRef<LabelSelector>) -> Result<String, SelectorErr
             "NotIn" => (Operator::NotIn, format!("{key} notin ({joined})")),
             "Exists" => (Operator::Exists, key.to_owned()),
             "DoesNotExist" => (Operator::DoesNotExist, format!("!{key}")),
-            other => return Err(SelectorError::new(format!("{other:?} is not a valid label selector operator"))),
+            other => {
+                return Err(SelectorError::new(format!("{} is not a valid label selector operator", go_quote(other))));
+            }
         };
         Requirement::new(key, operator, values.into_iter().map(Text::from).collect())?;
         Ok((key, text))

@@ -27,6 +27,6 @@ fn strategy_name(strategy: FieldRef<Str>, errors: &mut FieldErrors) {
     if name.contains('/') {
         checks::invalid_for(&path, name, names::label_key(name), errors);
     } else {
-        errors.push(FieldError::not_supported(&path, name, &[STRATEGY]));
+        errors.push(FieldError::not_supported(&path, checks::of_named_type(name), &[STRATEGY]));
     }
 }

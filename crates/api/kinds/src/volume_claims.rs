@@ -149,7 +149,7 @@ pub(crate) fn validate_status(claim: FieldRef<Claim>) -> FieldErrors {
     for (name, value) in errors.while_room(statuses.entries()) {
         resource_key(name, &statuses, &mut errors);
         if !RESIZE_STATUSES.contains(&value.str()) {
-            errors.push(FieldError::not_supported(&statuses, name, &RESIZE_STATUSES));
+            errors.push(FieldError::not_supported(&statuses, checks::of_named_type(name), &RESIZE_STATUSES));
         }
     }
     let allocated = status.at(Status::ALLOCATED_RESOURCES);
@@ -312,7 +312,7 @@ fn resource_key(name: &str, location: &dyn Location, errors: &mut FieldErrors) {
     let before = errors.len();
     checks::qualified_name(location, name, errors);
     if errors.len() == before && resource_names::is_native(name) {
-        checks::one_of(location, name, &["storage"], errors);
+        checks::string_one_of(location, name, &["storage"], errors);
     }
 }
 

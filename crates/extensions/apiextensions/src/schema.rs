@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use binnacle_fields::meta::v1::PartialObjectMetadata as AnyKind;
 use binnacle_fields::{FieldMut, FieldRef};
-use binnacle_meta::Text;
+use binnacle_meta::{Text, go_quote};
 use binnacle_schema::Value;
 use binnacle_scheme::{
     Converter, CustomConversion, CustomDefaults, CustomPruning, CustomSource, CustomVersion, PruneResult,
@@ -35,7 +35,7 @@ impl VersionSchema {
 
     fn of(&self, api_version: &str) -> Result<&ResourceSchema, String> {
         let found = self.versions.iter().find(|(name, _)| *name == api_version);
-        let unknown = || format!("no version of the definition is called {api_version:?}");
+        let unknown = || format!("no version of the definition is called {}", go_quote(api_version));
         found.map(|(_, schema)| schema.resource()).ok_or_else(unknown)
     }
 

@@ -8,6 +8,8 @@ use std::hash::{Hash, Hasher};
 
 use arrayvec::ArrayString;
 
+use crate::go_quote;
+
 pub use self::errors::{BoundedIter, FieldErrors};
 
 /// A path such as `spec.containers[0].ports[1].name` or `metadata.labels[app.kubernetes.io/name]`.
@@ -272,7 +274,7 @@ impl FieldError {
         let detail = if valid.is_empty() {
             String::new()
         } else {
-            let quoted: Vec<String> = valid.iter().map(|v| format!("{:?}", v.as_ref())).collect();
+            let quoted: Vec<String> = valid.iter().map(|v| go_quote(v.as_ref())).collect();
             format!("supported values: {}", quoted.join(", "))
         };
         Self::with_value(FieldErrorType::NotSupported, field, value.into(), &detail)
@@ -422,37 +424,6 @@ impl From<f64> for ErrorValue {
     }
 }
 
-/// Quotes a text like Go's `strconv.Quote`.
-pub fn go_quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{b}' => out.push_str("\\v"),
-            '\u{c}' => out.push_str("\\f"),
-            c if (c as u32) < 0x20 || c == '\u{7f}' => out.push_str(&format!("\\x{:02x}", c as u32)),
-            c if (0x80..0xa0).contains(&(c as u32))
-                || c == '\u{feff}'
-                || c == '\u{2028}'
-                || c == '\u{2029}'
-                || c == '\u{a0}' =>
-            {
-                out.push_str(&format!("\\u{:04x}", c as u32));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -470,6 +441,10 @@ mod tests {
             (
                 FieldError::not_supported(&path, "X", &["TCP", "UDP"]),
                 "spec.ports[1].name: Unsupported value: \"X\": supported values: \"TCP\", \"UDP\"",
+            ),
+            (
+                FieldError::not_supported(&path, "a\u{1}", &["\u{1}\u{85}", "'\u{200b}"]),
+                "spec.ports[1].name: Unsupported value: \"a\\x01\": supported values: \"\\x01\\u0085\", \"'\\u200b\"",
             ),
             (FieldError::too_long(&path, 63), "spec.ports[1].name: Too long: may not be more than 63 bytes"),
             (FieldError::too_many(&path, 9, 8), "spec.ports[1].name: Too many: 9: must have at most 8 items"),

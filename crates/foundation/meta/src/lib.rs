@@ -13,6 +13,7 @@ mod int_or_string;
 mod io_error;
 mod media;
 mod quantity;
+mod quote;
 mod selector;
 mod semantic_version;
 mod shard;
@@ -24,15 +25,14 @@ pub use address::effective_address;
 pub use aggregate::aggregate;
 pub use base64::Base64;
 pub use duration::{GoDuration, ParseDurationError, human_duration, short_human_duration};
-pub use field::{
-    BoundedIter, ErrorValue, FieldError, FieldErrorType, FieldErrors, FieldPath, Location, bounded_text, go_quote,
-};
+pub use field::{BoundedIter, ErrorValue, FieldError, FieldErrorType, FieldErrors, FieldPath, Location, bounded_text};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use int_error::int_error;
 pub use int_or_string::{IntOrString, ScaleError};
 pub use io_error::{io_error, read_error};
 pub use media::{AcceptClause, Encoding, Encodings, accept_clauses, accept_names};
 pub use quantity::{Format, ParseQuantityError, Quantity};
+pub use quote::go_quote;
 pub use selector::{FieldSelector, FieldTerm, LabelSelector, MAX_SELECTOR_BYTES, Operator, Requirement, SelectorError};
 pub use semantic_version::SemanticVersion;
 pub use shard::{ShardKey, ShardRange, ShardSelector};

@@ -46,7 +46,7 @@ use binnacle_schema::Value;
 use meta::v1::{ObjectMeta, PartialObjectMetadata};
 
 pub use path::Path;
-pub use read::FieldRef;
+pub use read::{FieldRef, of_named_type};
 pub use route::{Route, Step};
 pub use types::Message;
 pub use write::FieldMut;

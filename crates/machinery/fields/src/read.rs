@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use binnacle_meta::{ErrorValue, FieldError, FieldPath, Location};
-use binnacle_schema::{Object, Value};
+use binnacle_schema::{Object, Value, json};
 
 use crate::types::{Bool, Double, FieldType, Int, IntOrString, List, Map, SchemaOr, Str, TextType};
 use crate::{Field, Message, NULL, Path, Route};
@@ -155,9 +155,19 @@ impl<T: FieldType> FieldRef<'_, '_, T> {
         FieldError::not_found(self, self.shown())
     }
 
+    /// The error of an enumeration. A text is shown as one of a named type.
     pub fn not_supported<S: AsRef<str>>(&self, supported: &[S]) -> FieldError {
-        FieldError::not_supported(self, self.shown(), supported)
+        let shown = self.value.as_str().map_or_else(|| self.shown(), of_named_type);
+        FieldError::not_supported(self, shown, supported)
     }
+}
+
+/// Shows a text whose type in Go has a name of its own, such as an enumeration. kube-apiserver shows such a text as JSON, and
+/// only a `string` in Go's quotes.
+pub fn of_named_type(text: &str) -> ErrorValue {
+    let mut shown = Vec::with_capacity(text.len() + 2);
+    json::write_string(text, &mut shown);
+    ErrorValue::raw(String::from_utf8(shown).unwrap_or_default())
 }
 
 // === Structures ===

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::num::ParseIntError;
 
 use binnacle_meta::{Status, go_quote, int_error};
-use binnacle_schema::{Findings, Object, Value, decode, json};
+use binnacle_schema::{Findings, Limits, Object, Value, decode, json};
 use binnacle_work::{allocate, charge, charge_bytes, pace};
 
 mod depth_bound;
@@ -23,7 +23,9 @@ pub struct Patch {
     findings: Findings,
     /// True if it has a number that an `f64` cannot hold.
     exceeds_f64: bool,
-    rewrites_numbers: bool,
+    rewrites: bool,
+    /// True if the values of the operations are texts.
+    as_sent: bool,
 }
 
 /// One operation. Members that are missing or of another type are `None`: an operation fails only when it is reached.
@@ -52,6 +54,8 @@ struct Document {
     root: Value,
     /// True if the objects that operations go through are sorted.
     sorts: bool,
+    /// True if values of the patch are texts, which it keeps.
+    as_sent: bool,
     /// The bytes that `copy` operations have added.
     copied: usize,
 }
@@ -66,7 +70,8 @@ impl Patch {
             operations: operations.iter().map(Operation::new).collect(),
             findings: Findings::default(),
             exceeds_f64: false,
-            rewrites_numbers: false,
+            rewrites: false,
+            as_sent: false,
         }
     }
 
@@ -75,9 +80,9 @@ impl Patch {
         self.exceeds_f64
     }
 
-    /// Returns true if encoding changes the text of a number.
-    pub fn rewrites_numbers(&self) -> bool {
-        self.rewrites_numbers
+    /// Returns true if encoding changes the text of a value.
+    pub fn rewrites(&self) -> bool {
+        self.rewrites
     }
 
     /// Applies all operations.
@@ -115,13 +120,29 @@ impl Patch {
         patch
     }
 
+    /// Returns the patch with all values as they were sent, for a result that is only displayed. `sent` is its text, if
+    /// encoding changes it.
+    pub fn as_sent(&self, sent: Option<&[u8]>) -> Self {
+        let texts = sent.map(|sent| json::parse_member_texts(sent, &Limits::default()).unwrap_or_default());
+        let mut patch = self.with_shown_numbers(None);
+        patch.as_sent = true;
+        for (operation, members) in patch.operations.iter_mut().zip(texts.iter().flatten()) {
+            if operation.kind() != "test"
+                && let (Some(value), Some(text)) = (&mut operation.value, members.get("value"))
+            {
+                value.clone_from(text);
+            }
+        }
+        patch
+    }
+
     fn apply_operations(&self, live: Value) -> Result<Value, OperationError> {
         self.run(live, false)
     }
 
     fn run(&self, live: Value, sorts: bool) -> Result<Value, OperationError> {
         let mut depth_bound = DepthBound::of(&live);
-        let mut document = Document { root: live, sorts, copied: 0 };
+        let mut document = Document { root: live, sorts, as_sent: self.as_sent, copied: 0 };
         if sorts {
             sort(&mut document.root);
         }
@@ -189,7 +210,8 @@ impl Operation {
                 };
                 let (container, key) = document.find(from).ok_or_else(absent)?;
                 get(container, &key).map_err(|why| failed("move", &key, &why))?;
-                let value = remove(container, &key).map_err(|why| failed("move", &key, &why))?;
+                let mut value = remove(container, &key).map_err(|why| failed("move", &key, &why))?;
+                document.unpack_moved(&mut value)?;
                 let path = self.path("move", NO_PATH)?;
                 let (container, key) = document.find(path).ok_or_else(|| no_destination("move", path))?;
                 add(container, &key, value).map_err(|why| failed("move", path, &why))
@@ -207,7 +229,8 @@ impl Operation {
         let (container, key) = document.find(from).ok_or_else(absent)?;
         let found =
             get(container, &key).map_err(|why| OperationError(format!("error in copy for from: '{from}': {why}")))?;
-        let value = copy_charged(found.unwrap_or(&Value::Null))?;
+        let mut value = copy_charged(found.unwrap_or(&Value::Null))?;
+        document.unpack_moved(&mut value)?;
         let bytes = json::to_string(&value).len();
         charge_bytes(4 * bytes).map_err(|exceeded| OperationError(exceeded.to_string()))?;
         document.copied += bytes;
@@ -259,13 +282,14 @@ impl Operation {
         let equal = if path.is_empty() {
             let equal = self.value.as_ref().is_some_and(|value| same(&document.root, value));
             if equal && document.sorts {
+                unpack(&mut document.root, document.as_sent);
                 binnacle_schema::sort_free_form(&mut document.root);
             }
             equal
         } else {
             let absent =
                 || OperationError(format!("test operation does not apply: is missing path: {path}: {MISSING}"));
-            let sorts = document.sorts;
+            let (sorts, as_sent) = (document.sorts, document.as_sent);
             let (container, key) = document.find(path).ok_or_else(absent)?;
             let equal = match (get(container, &key).map_err(|why| failed("test", path, &why))?, &self.value) {
                 (None | Some(Value::Null), value) => value.is_none(),
@@ -277,6 +301,7 @@ impl Operation {
                 && sorts
                 && let Some(found) = get_mut(container, &key)
             {
+                unpack(found, as_sent);
                 binnacle_schema::sort_free_form(found);
             }
             equal
@@ -331,6 +356,18 @@ impl Document {
         sort(&mut self.root);
     }
 
+    /// Parses the raw values, such as field sets, in a value that gets another place, where it is a value like any other.
+    fn unpack_moved(&self, value: &mut Value) -> Result<(), OperationError> {
+        if !self.as_sent {
+            let before = value.tree_bytes();
+            charge_bytes(before).map_err(|exceeded| OperationError(exceeded.to_string()))?;
+            json::unpack(value);
+            let grown = value.tree_bytes().saturating_sub(before);
+            allocate(grown).map_err(|exceeded| OperationError(exceeded.to_string()))?;
+        }
+        Ok(())
+    }
+
     /// Returns the object or list that a pointer's last token refers to, and that token.
     fn find(&mut self, path: &str) -> Option<(&mut Value, String)> {
         // Text before the first slash is ignored, as by kube-apiserver.
@@ -344,7 +381,7 @@ impl Document {
             let token = unescaped(token);
             pace(4);
             container = get_mut(container, &token)?;
-            unpack(container);
+            unpack(container, self.as_sent);
             if self.sorts {
                 sort(container);
             }
@@ -374,10 +411,17 @@ fn get_mut<'c>(container: &'c mut Value, key: &str) -> Option<&'c mut Value> {
     }
 }
 
-/// Parses a raw JSON value, such as a field set.
-fn unpack(value: &mut Value) {
-    if matches!(value, Value::Raw(_)) {
-        json::unpack(value);
+/// Parses a raw JSON value, such as a field set. The scalars in it remain texts if `as_sent`.
+fn unpack(value: &mut Value, as_sent: bool) {
+    match value {
+        Value::Raw(text) if as_sent => {
+            if let Ok(mut tree) = json::parse_as_sent(text.as_bytes(), &Limits::default()) {
+                decode::show_numbers(&mut tree);
+                *value = tree;
+            }
+        }
+        Value::Raw(_) => json::unpack(value),
+        _ => {}
     }
 }
 
@@ -392,7 +436,7 @@ fn same(found: &Value, value: &Value) -> bool {
         }),
         Value::Raw(_) => {
             let mut found = found.clone();
-            unpack(&mut found);
+            unpack(&mut found, false);
             found == *value
         }
         scalar => scalar == value,

@@ -83,7 +83,7 @@ impl MetadataChecks {
 /// | metadata | [`validate_name`](Strategy::validate_name), [`metadata_checks`](Strategy::metadata_checks), and which errors are reported |
 /// | warnings | `warnings*`, for valid writes and for deletes |
 /// | deletion | [`forbids_delete`](Strategy::forbids_delete), [`delete_grace`](Strategy::delete_grace) |
-/// | storage | [`is_rarely_read`](Strategy::is_rarely_read) |
+/// | storage | [`is_rarely_read`](Strategy::is_rarely_read), [`is_read_from_store`](Strategy::is_read_from_store) |
 ///
 /// They are in one trait, because a trait per concern would need an empty implementation for each kind without such
 /// rules.
@@ -263,6 +263,12 @@ pub trait Strategy: Send + Sync + 'static {
 
     /// Returns true if objects are large and rarely read, so that the watch cache compresses them.
     fn is_rarely_read(&self) -> bool {
+        false
+    }
+
+    /// Returns true if kube-apiserver has no watch cache for the kind, so that its storage reports an invalid version of a
+    /// read.
+    fn is_read_from_store(&self) -> bool {
         false
     }
 }

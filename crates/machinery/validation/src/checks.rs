@@ -1,5 +1,6 @@
 //! The basic checks from which most rules are built. Each appends its errors.
 
+pub use binnacle_fields::of_named_type;
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, Location};
 use binnacle_schema::Value;
 
@@ -12,8 +13,15 @@ pub fn invalid_for(path: &dyn Location, value: &str, messages: Vec<String>, erro
     errors.extend(messages.iter().map(|message| FieldError::invalid(path, value, message)));
 }
 
-/// Checks that a value is in a set, which must be sorted for the message.
+/// Checks that a value of an enumeration is in a set, which must be sorted for the message.
 pub fn one_of(path: &dyn Location, value: &str, supported: &[&str], errors: &mut FieldErrors) {
+    if !supported.contains(&value) {
+        errors.push(FieldError::not_supported(path, of_named_type(value), supported));
+    }
+}
+
+/// Like [`one_of`], for a field that is a plain `string` in Go.
+pub fn string_one_of(path: &dyn Location, value: &str, supported: &[&str], errors: &mut FieldErrors) {
     if !supported.contains(&value) {
         errors.push(FieldError::not_supported(path, value, supported));
     }
@@ -25,6 +33,15 @@ pub fn required_one_of(path: &dyn Location, value: &str, supported: &[&str], err
         errors.push(FieldError::required(path, ""));
     } else {
         one_of(path, value, supported, errors);
+    }
+}
+
+/// Like [`required_one_of`], for a field that is a plain `string` in Go.
+pub fn required_string_one_of(path: &dyn Location, value: &str, supported: &[&str], errors: &mut FieldErrors) {
+    if value.is_empty() {
+        errors.push(FieldError::required(path, ""));
+    } else {
+        string_one_of(path, value, supported, errors);
     }
 }
 

@@ -3,7 +3,7 @@
 use binnacle_fields::FieldRef;
 use binnacle_fields::meta::v1::{LabelSelector as Selector, LabelSelectorRequirement as SelectorRequirement};
 use binnacle_meta::{
-    ErrorValue, FieldError, FieldErrors, LabelSelector, Location, Operator, Requirement, SelectorError, Text, go_quote,
+    FieldError, FieldErrors, LabelSelector, Location, Operator, Requirement, SelectorError, Text, go_quote,
 };
 use binnacle_schema::Value;
 
@@ -18,11 +18,9 @@ pub fn validate(selector: FieldRef<Selector>, any_value: bool, errors: &mut Fiel
     }
 }
 
-/// Returns the error for an unknown operator in a selector requirement. Go formats values of named types as JSON, with
-/// HTML characters escaped.
+/// Returns the error for an unknown operator in a selector requirement.
 pub fn unknown_operator(path: &dyn Location, operator: &str) -> FieldError {
-    let shown = ErrorValue::raw(binnacle_schema::json::to_string(&operator.into()));
-    FieldError::invalid(path, shown, "not a valid selector operator")
+    FieldError::invalid(path, binnacle_fields::of_named_type(operator), "not a valid selector operator")
 }
 
 fn requirement(requirement: FieldRef<SelectorRequirement>, any_value: bool, errors: &mut FieldErrors) {

@@ -35,6 +35,7 @@ mod text;
 mod tidy;
 mod verdict;
 mod watch;
+mod watched;
 
 pub use answer::Answer;
 pub use case::{Area, Case, Compare, Condition, Head, Step, Until, parse, read};

@@ -37,6 +37,8 @@ const QUEUE: usize = 256;
 const WORKERS: usize = 4;
 /// The maximum size of a request or response that is compared.
 const MAX_BYTES: usize = 4 << 20;
+/// The size of the first events of a watch that are compared.
+const WATCHED_BYTES: usize = 128 << 10;
 /// The maximum size of all requests and responses that wait.
 const MAX_HELD: usize = 64 << 20;
 /// The end of the agent of repeated requests. A server does not sample them, so that two servers can shadow each other.
@@ -123,7 +125,7 @@ impl Shadow {
 
     /// Returns the request to compare, if this one is sampled.
     fn sample(&self, request: &Request) -> Option<Subject> {
-        let kind = Kind::of(&request.method, &request.info, &request.query)?;
+        let kind = Kind::of_live(request)?;
         if kind == Kind::DryRun && !self.dry_run || rand::rng().random::<u64>() > self.threshold {
             return None;
         }

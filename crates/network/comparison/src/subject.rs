@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use binnacle_request::{Query, RequestInfo};
+use binnacle_request::{Query, Request, RequestInfo};
 use http::Method;
+use http::header::UPGRADE;
 
 use crate::endpoint::{Outgoing, add_parameter};
 
@@ -19,7 +20,7 @@ pub enum Kind {
     Document,
     /// A write with `dryRun=All`.
     DryRun,
-    /// The first events of a watch; only in a replay.
+    /// The first events of a watch.
     Watch,
 }
 
@@ -66,6 +67,19 @@ impl Kind {
             }
             _ => None,
         }
+    }
+
+    /// As [`Kind::of`], for a request that this server answers. A watch is compared if its client names a version, because
+    /// the events after it are then the same on both servers.
+    pub(crate) fn of_live(request: &Request) -> Option<Self> {
+        let (info, query) = (&request.info, &request.query);
+        let is_watch = info.is_resource_request && info.verb == "watch" && request.method == Method::GET;
+        if !is_watch {
+            return Self::of(&request.method, info, query);
+        }
+        let version: u64 = query.get("resourceVersion")?.parse().ok()?;
+        let is_stream = !request.headers.contains_key(UPGRADE);
+        (version > 0 && is_stream && !query.contains("sendInitialEvents")).then_some(Self::Watch)
     }
 }
 

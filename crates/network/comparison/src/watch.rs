@@ -18,12 +18,15 @@ use crate::case::Until;
 use crate::endpoint::{Endpoint, MAX_ANSWER, Outgoing};
 use crate::protobuf;
 
+/// The maximum number of events that are read before they are taken.
+const AHEAD: usize = 10_000;
+
 /// A watch that the server has accepted. Dropping it closes the connection.
 pub(crate) struct Watch {
     pub(crate) headers: HeaderMap,
     /// Received events that no step has taken yet.
     waiting: VecDeque<Value>,
-    coming: mpsc::UnboundedReceiver<Value>,
+    coming: mpsc::Receiver<Value>,
     pub(crate) closed: bool,
     reading: JoinHandle<()>,
 }
@@ -36,8 +39,8 @@ impl Watch {
             let data = Body::new(body).read(MAX_ANSWER).await.map_err(|error| error.to_string())?;
             return Ok(Err(Answer { status: parts.status.as_u16(), headers: parts.headers, data }));
         }
-        let framed = header(&parts.headers, CONTENT_TYPE.as_str()).contains("protobuf");
-        let (events, coming) = mpsc::unbounded_channel();
+        let framed = is_framed(&parts.headers);
+        let (events, coming) = mpsc::channel(AHEAD);
         let reading = tokio::spawn(async move {
             follow(body, framed, &events).await;
         });
@@ -78,17 +81,29 @@ impl Drop for Watch {
     }
 }
 
-async fn follow(mut body: PooledBody, framed: bool, events: &mpsc::UnboundedSender<Value>) {
+async fn follow(mut body: PooledBody, framed: bool, events: &mpsc::Sender<Value>) {
     let mut buffer = BytesMut::new();
     while let Some(Ok(frame)) = body.frame().await {
         let Ok(data) = frame.into_data() else { continue };
         buffer.extend_from_slice(&data);
         while let Some(event) = next(&mut buffer, framed) {
-            if events.send(event).is_err() {
+            if events.send(event).await.is_err() {
                 return;
             }
         }
     }
+}
+
+/// Returns true if the events of a response have their lengths before them instead of line ends behind them.
+fn is_framed(headers: &HeaderMap) -> bool {
+    header(headers, CONTENT_TYPE.as_str()).contains("protobuf")
+}
+
+/// Returns the complete events at the beginning of a response.
+pub(crate) fn events_in(headers: &HeaderMap, data: &[u8]) -> Vec<Value> {
+    let mut buffer = BytesMut::from(data);
+    let framed = is_framed(headers);
+    std::iter::from_fn(|| next(&mut buffer, framed)).collect()
 }
 
 /// Takes one complete event off the buffer.

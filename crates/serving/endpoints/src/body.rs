@@ -77,6 +77,35 @@ impl<'a> ExpectedKind<'a> {
     }
 }
 
+/// A body, and the treatment of its unknown and duplicate fields.
+#[derive(Clone, Copy)]
+struct Sent<'a> {
+    context: &'a Context,
+    encoding: Encoding,
+    bytes: &'a [u8],
+    validation: FieldValidation,
+}
+
+impl Sent<'_> {
+    /// Decodes the body by a message. The text of an error is Go's.
+    fn decode(&self, message: &Message) -> Result<DecodedObject, DecodeError> {
+        let limits = Limits::default();
+        match self.encoding {
+            Encoding::Json => decode::json(self.bytes, message, &limits),
+            Encoding::Yaml => decode::yaml(self.bytes, message, &limits),
+            Encoding::Cbor => decode::cbor(self.bytes, message, &limits),
+            Encoding::Protobuf => {
+                let decode = |bytes| proto::decode_within(proto::unwrap(bytes)?.raw, message, &limits);
+                let value = decode(self.bytes).map_err(|error| match error {
+                    ProtoError::TooManyElements(error) => DecodeError::TooManyElements(error),
+                    error => DecodeError::Value(error.to_string()),
+                })?;
+                Ok(DecodedObject { value, findings: Findings::default(), empty_fields: EmptyFields::default() })
+            }
+        }
+    }
+}
+
 /// Decodes a body as an object of a kind, and returns it with explicitly empty fields; unknown and duplicate fields
 /// become errors or warnings.
 pub fn decode(
@@ -87,27 +116,24 @@ pub fn decode(
     body: &[u8],
     validation: FieldValidation,
 ) -> Result<(Value, EmptyFields), Status> {
-    let limits = Limits::default();
-    let decoded = match encoding {
-        Encoding::Json => decode::json(body, message, &limits),
-        Encoding::Yaml => decode::yaml(body, message, &limits),
-        Encoding::Protobuf => return Ok((decode_protobuf(expected, message, body)?, EmptyFields::default())),
-        Encoding::Cbor => {
-            // The kind is checked first.
-            check_kind(expected, &mut cbor_type_meta_tree(expected, body)?, body)?;
-            decode::cbor(body, message, &limits)
-        }
-    };
+    let sent = Sent { context, encoding, bytes: body, validation };
+    match encoding {
+        Encoding::Json | Encoding::Yaml => {}
+        Encoding::Protobuf => return Ok((decode_protobuf(expected, message, &sent)?, EmptyFields::default())),
+        // The kind is checked first.
+        Encoding::Cbor => check_kind(expected, &mut cbor_type_meta_tree(expected, body)?, &sent)?,
+    }
+    let decoded = sent.decode(message);
     let DecodedObject { mut value, findings, empty_fields } = match decoded {
         Ok(decoded) => decoded,
-        Err(error) => return Err(decode_failure(expected, encoding, body, &error)),
+        Err(error) => return Err(decode_failure(expected, &sent, &error)),
     };
     match type_meta_in_other_case(expected, encoding, body, &findings)? {
         Some(mut type_meta) => {
-            check_kind(expected, &mut type_meta, body)?;
+            check_kind(expected, &mut type_meta, &sent)?;
             expected.set_type_meta(&mut value);
         }
-        None => check_kind(expected, &mut value, body)?,
+        None => check_kind(expected, &mut value, &sent)?,
     }
     apply_field_validation(context, &findings, validation, |why| cannot_be_handled(expected, &value, why))?;
     Ok((value, empty_fields))
@@ -162,14 +188,14 @@ pub(crate) fn apply_field_validation(
 }
 
 /// Returns the error for a body that could not be decoded. It depends on the body's kind, which is parsed again.
-fn decode_failure(expected: &ExpectedKind<'_>, encoding: Encoding, body: &[u8], error: &DecodeError) -> Status {
+fn decode_failure(expected: &ExpectedKind<'_>, sent: &Sent<'_>, error: &DecodeError) -> Status {
     if let Some(error) = error.too_many_elements() {
         return Status::request_entity_too_large(error);
     }
-    let limits = Limits::default();
+    let (limits, body) = (Limits::default(), sent.bytes);
     let unrecognized = |why: String| unrecognized(expected, &why, body);
     let no_type_meta = |why: String| unrecognized(format!("couldn't get version/kind; json parse error: {why}"));
-    let mut type_meta = match encoding {
+    let mut type_meta = match sent.encoding {
         Encoding::Yaml => match yaml::parse(body, &limits) {
             Ok((value, _)) => match json::check_type_meta(&value) {
                 Ok(()) => value,
@@ -186,7 +212,7 @@ fn decode_failure(expected: &ExpectedKind<'_>, encoding: Encoding, body: &[u8], 
             Err(error) => return no_type_meta(error.to_string()),
         },
     };
-    if let Err(status) = check_kind(expected, &mut type_meta, body) {
+    if let Err(status) = check_kind(expected, &mut type_meta, sent) {
         return status;
     }
     cannot_be_handled(expected, &type_meta, &error.to_string())
@@ -239,7 +265,11 @@ pub(crate) fn missing_version(body: &[u8]) -> String {
 }
 
 /// Checks the kind of a body: omitted fields are filled in, others must match.
-fn check_kind(expected: &ExpectedKind<'_>, value: &mut Value, body: &[u8]) -> Result<(), Status> {
+///
+/// kube-apiserver first decodes a body of another kind or version as what it is, which may fail, and reports unknown fields
+/// of another version.
+fn check_kind(expected: &ExpectedKind<'_>, value: &mut Value, sent: &Sent<'_>) -> Result<(), Status> {
+    let body = sent.bytes;
     let api_version = value.str_at(&["apiVersion"]).to_owned();
     let kind = value.str_at(&["kind"]).to_owned();
     let expected_version = expected.group_version();
@@ -264,7 +294,7 @@ fn check_kind(expected: &ExpectedKind<'_>, value: &mut Value, body: &[u8]) -> Re
         expected.set_type_meta(value);
         return Ok(());
     }
-    if registered_message(expected.kinds, expected.group, &given, &kind).is_none() {
+    let Some(message) = registered_message(expected.kinds, expected.group, &given, &kind) else {
         let why = format!(
             "no kind {} is registered for version {} in scheme \"{}\"",
             go_quote(&kind),
@@ -272,11 +302,17 @@ fn check_kind(expected: &ExpectedKind<'_>, value: &mut Value, body: &[u8]) -> Re
             scheme_location(expected.group)
         );
         return Err(cannot_be_handled(expected, value, &why));
-    }
+    };
+    let decoded = sent.decode(message).map_err(|error| match error.too_many_elements() {
+        Some(error) => Status::request_entity_too_large(error),
+        None => cannot_be_handled(expected, value, &error.to_string()),
+    })?;
     if kind != expected.kind {
         let why = unknown_conversion(&given, &kind, expected.group, expected.kind);
         return Err(cannot_be_handled(expected, value, &why));
     }
+    let refuse = |why: &str| cannot_be_handled(expected, value, why);
+    apply_field_validation(sent.context, &decoded.findings, sent.validation, refuse)?;
     Err(Status::bad_request(format!(
         "the API version in the data ({given}) does not match the expected API version ({expected_version})"
     )))
@@ -315,7 +351,8 @@ pub(crate) fn unknown_conversion(given: &GroupVersion, kind: &str, group: &str, 
     format!("converting ({version}.{kind}) to ({package}.{expected}): unknown conversion")
 }
 
-fn decode_protobuf(expected: &ExpectedKind<'_>, message: &Message, body: &[u8]) -> Result<Value, Status> {
+fn decode_protobuf(expected: &ExpectedKind<'_>, message: &Message, sent: &Sent<'_>) -> Result<Value, Status> {
+    let body = sent.bytes;
     let envelope = proto::unwrap(body).map_err(|error| unrecognized(expected, &error.to_string(), body))?;
     let mut type_meta = Value::default();
     if !envelope.api_version.is_empty() {
@@ -324,12 +361,12 @@ fn decode_protobuf(expected: &ExpectedKind<'_>, message: &Message, body: &[u8]) 
     if !envelope.kind.is_empty() {
         type_meta.make_object().insert("kind", &*envelope.kind);
     }
-    check_kind(expected, &mut type_meta, body)?;
+    check_kind(expected, &mut type_meta, sent)?;
     let mut value = proto::decode_within(envelope.raw, message, &Limits::default()).map_err(|error| match error {
         ProtoError::TooManyElements(error) => Status::request_entity_too_large(error),
         error => cannot_be_handled(expected, &type_meta, &error.to_string()),
     })?;
-    check_kind(expected, &mut value, body)?;
+    check_kind(expected, &mut value, sent)?;
     Ok(value)
 }
 

@@ -11,6 +11,7 @@ use binnacle_registry::admission::WriteOptions;
 use binnacle_registry::{ContinueToken, DeleteOptions, ListOptions, Match};
 use binnacle_request::{Query, RequestInfo};
 use binnacle_scheme::ResourceDescription;
+use binnacle_validation::checks::of_named_type;
 
 use crate::shards;
 
@@ -196,7 +197,7 @@ fn validate_match(
                 errors.push(FieldError::forbidden(&path, detail));
             }
             if version_match != NOT_OLDER_THAN {
-                errors.push(FieldError::not_supported(&path, version_match, &["NotOlderThan"]));
+                errors.push(FieldError::not_supported(&path, of_named_type(version_match), &["NotOlderThan"]));
             }
             forbid_continue(&mut errors);
         }
@@ -208,7 +209,11 @@ fn validate_match(
             }
             forbid_continue(&mut errors);
             if version_match != "Exact" && version_match != "NotOlderThan" {
-                errors.push(FieldError::not_supported(&path, version_match, &["Exact", "NotOlderThan", ""]));
+                errors.push(FieldError::not_supported(
+                    &path,
+                    of_named_type(version_match),
+                    &["Exact", "NotOlderThan", ""],
+                ));
             }
             if version_match == "Exact" && params.resource_version == "0" {
                 let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";

@@ -3,8 +3,8 @@
 //! A delete is a [`DeleteRequest`], which is retried while other writers change the object. Each attempt runs the
 //! checks of [`DeleteRequest::next_step`], then admission, and writes the result of the checks.
 
-use binnacle_meta::{Status, StatusDetails, StatusReason};
-use binnacle_schema::Value;
+use binnacle_meta::{GroupVersion, Status, StatusDetails, StatusReason};
+use binnacle_schema::{Value, value};
 use binnacle_store::{Expect, KeyValue, Op, Revision, Txn, TxnResponse};
 use binnacle_watchcache::Entry;
 use bytes::Bytes;
@@ -32,6 +32,8 @@ use checks::Step;
 pub enum DeleteOutcome {
     /// The object is deleted; `object` is its last state.
     Gone(StoredObject),
+    /// A dry run of a delete that first changes the object, which has this state, and then deletes it.
+    WouldBeGone(StoredObject),
     /// The object remains for now (grace period, finalizers), in this state.
     Pending(StoredObject),
 }
@@ -206,6 +208,16 @@ impl DeleteRequest<'_> {
         match step {
             Step::Mark { object, then_delete } => self.mark(kv, stored.revision, object, then_delete).await,
             Step::Delete => self.delete(stored).await,
+            // kube-apiserver returns what its update, which then is not done, would fill: an object with nothing set.
+            Step::DeleteWithoutFinalizers if self.context.dry_run => {
+                let storage = &collection.kind.storage;
+                let version = GroupVersion::new(storage.group.clone(), storage.version.clone()).to_string();
+                let mut empty = value!({"apiVersion": version, "kind": (storage.kind.clone())});
+                collection.kind.canonicalize(&mut empty);
+                let empty = StoredObject::new(empty, stored.revision);
+                Ok(AttemptOutcome::Done(DeleteOutcome::WouldBeGone(empty)))
+            }
+            Step::DeleteWithoutFinalizers => self.delete(stored).await,
         }
     }
 
@@ -231,7 +243,7 @@ impl DeleteRequest<'_> {
             collection.kind.canonicalize(&mut object);
             let stored = StoredObject::new(object, revision);
             return Ok(AttemptOutcome::Done(if then_delete {
-                DeleteOutcome::Gone(stored)
+                DeleteOutcome::WouldBeGone(stored)
             } else {
                 DeleteOutcome::Pending(stored)
             }));

@@ -2,6 +2,7 @@
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::meta::v1::{self, Preconditions};
+use binnacle_fields::of_named_type;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupKind, Status, Text};
 use binnacle_schema::Value;
 
@@ -54,10 +55,10 @@ impl DeleteOptions {
             let path = FieldPath::new(Given::PROPAGATION_POLICY.name());
             if self.orphan_dependents.is_some() {
                 let detail = "orphanDependents and deletionPropagation cannot be both set";
-                errors.push(FieldError::invalid(&path, policy, detail));
+                errors.push(FieldError::invalid(&path, of_named_type(policy), detail));
             }
             if !POLICIES[..3].contains(&policy.as_str()) {
-                errors.push(FieldError::not_supported(&path, policy, &POLICIES));
+                errors.push(FieldError::not_supported(&path, of_named_type(policy), &POLICIES));
             }
         }
         binnacle_validation::options::dry_run(&self.dry_run, &mut errors);

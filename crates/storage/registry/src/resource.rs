@@ -271,24 +271,27 @@ impl ResourceStore {
         Ok(Bytes::from(key))
     }
 
+    /// Checks that a name can be part of a key, as kube-apiserver does before everything else.
+    pub fn check_name(&self, namespace: &str, name: &str) -> Result<(), Status> {
+        if self.kind.namespaced && namespace.is_empty() {
+            return Err(Status::bad_request("Namespace parameter required."));
+        }
+        if name.is_empty() {
+            return Err(Status::bad_request("Name parameter required."));
+        }
+        let problems = binnacle_validation::names::path_segment(name, false);
+        if problems.is_empty() {
+            return Ok(());
+        }
+        let (name, problems) = (go_quote(name), problems.join(";"));
+        Err(Status::bad_request(format!("Name parameter invalid: {name}: {problems}")))
+    }
+
     /// Checks a namespace and, if present, a name. Names that would lead to other keys are rejected, even if only the
     /// cache is read.
     pub(crate) fn check_namespace_and_name(&self, namespace: &str, name: Option<&str>) -> Result<(), Status> {
         if let Some(name) = name {
-            if self.kind.namespaced && namespace.is_empty() {
-                return Err(Status::bad_request("Namespace parameter required."));
-            }
-            if name.is_empty() {
-                return Err(Status::bad_request("Name parameter required."));
-            }
-            let problems = binnacle_validation::names::path_segment(name, false);
-            if !problems.is_empty() {
-                return Err(Status::bad_request(format!(
-                    "Name parameter invalid: {}: {}",
-                    go_quote(name),
-                    problems.join(";")
-                )));
-            }
+            self.check_name(namespace, name)?;
         }
         if self.kind.namespaced && (matches!(namespace, "." | "..") || namespace.contains('/')) {
             let prefix = self.prefix.strip_prefix(self.root.as_bytes()).unwrap_or(&self.prefix);

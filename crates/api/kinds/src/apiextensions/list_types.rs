@@ -23,7 +23,7 @@ pub(super) fn list_and_map_types(schema: FieldRef<Props>, rules: &Rules, errors:
         if kind.str() != "object" {
             wrong_type(kind, "must be object if x-kubernetes-map-type is specified", errors);
         }
-        checks::one_of(&map_type, map_type.str(), &["atomic", "granular"], errors);
+        checks::string_one_of(&map_type, map_type.str(), &["atomic", "granular"], errors);
     }
     if list_type.is_set() && kind.str() != "array" {
         wrong_type(kind, "must be array if x-kubernetes-list-type is specified", errors);
@@ -35,7 +35,7 @@ pub(super) fn list_and_map_types(schema: FieldRef<Props>, rules: &Rules, errors:
         errors.push(item.at(field).invalid_as(shown, detail));
     }
     if list_type.is_set() {
-        checks::one_of(&list_type, list_type.str(), &["atomic", "set", "map"], errors);
+        checks::string_one_of(&list_type, list_type.str(), &["atomic", "set", "map"], errors);
     }
     if !schema.at(Props::X_KUBERNETES_LIST_MAP_KEYS).is_empty() {
         let detail = "must be map if x-kubernetes-list-map-keys is non-empty";

@@ -132,7 +132,7 @@ fn below(schema: FieldRef<Props>, place: SchemaPosition, rules: &Rules, errors: 
 fn keywords(schema: FieldRef<Props>, place: SchemaPosition, rules: &Rules, errors: &mut FieldErrors) {
     let kind = schema.at(Props::TYPE);
     if rules.valid_types && !kind.is_empty() {
-        checks::one_of(&kind, kind.str(), &TYPES, errors);
+        checks::string_one_of(&kind, kind.str(), &TYPES, errors);
     }
     let default = schema.at(Props::DEFAULT);
     if let Some(reason) = place.no_default.filter(|_| default.is_set()) {

@@ -106,7 +106,7 @@ fn validate_spec(spec: FieldRef<Spec>, required: &RequiredChecks<'_>, errors: &m
     let definition = definition::Definition::of(spec);
     group(spec.at(Spec::GROUP), errors);
     let scope = spec.at(Spec::SCOPE);
-    checks::required_one_of(&scope, scope.str(), &["Cluster", "Namespaced"], errors);
+    checks::required_string_one_of(&scope, scope.str(), &["Cluster", "Namespaced"], errors);
     let preserve = spec.at(Spec::PRESERVE_UNKNOWN_FIELDS);
     versions::missing_schemas(&definition, required, preserve.bool(), errors);
     let has_defaults = definition.schemas().any(schema::has_defaults);

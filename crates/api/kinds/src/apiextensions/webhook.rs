@@ -24,7 +24,7 @@ pub(super) struct Leniency {
 /// Validates `spec.conversion`.
 pub(super) fn conversion(conversion: FieldRef<Conversion>, leniency: &Leniency, errors: &mut FieldErrors) {
     let strategy = conversion.at(Conversion::STRATEGY);
-    checks::required_one_of(&strategy, strategy.str(), &["None", "Webhook"], errors);
+    checks::required_string_one_of(&strategy, strategy.str(), &["None", "Webhook"], errors);
     // As in Go's internal form, the fields of the webhook are reported as fields of the conversion.
     let webhook = conversion.at(Conversion::WEBHOOK).located_at(&conversion);
     let config = webhook.at(Webhook::CLIENT_CONFIG).reported_as("webhookClientConfig");

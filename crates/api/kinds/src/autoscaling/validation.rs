@@ -252,7 +252,9 @@ fn validate_target(target: FieldRef<Target>, errors: &mut FieldErrors) {
         errors.push(kind.required("must specify a metric target type"));
     }
     if !matches!(kind.str(), "Utilization" | "Value" | "AverageValue") {
-        errors.push(kind.invalid_as(kind.str(), "must be either Utilization, Value, or AverageValue"));
+        errors.push(
+            kind.invalid_as(checks::of_named_type(kind.str()), "must be either Utilization, Value, or AverageValue"),
+        );
     }
     for field in [Target::VALUE, Target::AVERAGE_VALUE] {
         let value = target.at(field);

@@ -1,11 +1,13 @@
 //! Names of time zones in the IANA database.
 
+use binnacle_fields::of_named_type;
 use binnacle_meta::{FieldError, FieldErrors, Location};
 
 const PART_MAX: usize = 14;
 
 pub(super) fn validate(path: &dyn Location, name: &str, errors: &mut FieldErrors) {
-    let mut report = |why: &str| errors.push(FieldError::invalid(path, name, why));
+    // kube-apiserver shows the pointer as JSON.
+    let mut report = |why: &str| errors.push(FieldError::invalid(path, of_named_type(name), why));
     if name.is_empty() {
         return report("timeZone must be nil or non-empty string");
     }

@@ -12,7 +12,7 @@ use binnacle_validation::names;
 use super::{pem, signer_name, x509};
 use crate::Features;
 use crate::checks::immutable;
-use crate::{Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 const BUNDLE_MAX: usize = 1024 * 1024;
 
@@ -26,6 +26,10 @@ impl Strategy for ClusterTrustBundle {
         let mut errors = name_and_signer(bundle);
         certificates(bundle.at(Bundle::SPEC).at(Spec::TRUST_BUNDLE), &mut errors);
         errors
+    }
+
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE_WITHIN_CHANGE
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {

@@ -18,6 +18,10 @@ const NOTE_MAX: usize = 1024;
 pub(super) struct Event;
 
 impl Strategy for Event {
+    fn is_read_from_store(&self) -> bool {
+        true
+    }
+
     fn metadata_checks(&self, ctx: &StrategyContext<'_>) -> MetadataChecks {
         // The older version has no rules for metadata.
         if is_lenient(ctx) { MetadataChecks::NONE } else { MetadataChecks::CHANGE }

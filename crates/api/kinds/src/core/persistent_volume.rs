@@ -18,7 +18,7 @@ use binnacle_validation::pod_resources as resources;
 use crate::gated::in_use;
 use crate::node::deprecated_labels_in_term;
 use crate::pod_spec::set_remote_volume_defaults;
-use crate::{MetadataCheck, MetadataChecks, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(super) struct PersistentVolume;
 
@@ -71,9 +71,8 @@ impl Strategy for PersistentVolume {
     }
 
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        // The whole volume is validated twice.
-        use MetadataCheck::{Change, Domains, Whole};
-        MetadataChecks { main: &[Change, Domains, Whole, Domains, Whole, Domains], ..MetadataChecks::CHANGE }
+        // The rules of updates validate the metadata once more, between the other fields.
+        MetadataChecks { main: MetadataChecks::WHOLE.main, ..MetadataChecks::CHANGE }
     }
 
     fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {

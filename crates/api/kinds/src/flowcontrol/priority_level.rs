@@ -109,7 +109,9 @@ fn mandatory(spec: FieldRef<Spec>, name: &str, errors: &mut FieldErrors) {
 fn validate_spec(spec: FieldRef<Spec>, name: &str, errors: &mut FieldErrors) {
     let (kind, limited, exempt) = (spec.at(Spec::TYPE), spec.at(Spec::LIMITED), spec.at(Spec::EXEMPT));
     if (name == "exempt") != (kind.str() == "Exempt") {
-        errors.push(kind.invalid_as(kind.str(), "must be 'Exempt' if and only if `name` is 'exempt'"));
+        errors.push(
+            kind.invalid_as(checks::of_named_type(kind.str()), "must be 'Exempt' if and only if `name` is 'exempt'"),
+        );
     }
     match kind.str() {
         "Exempt" => {

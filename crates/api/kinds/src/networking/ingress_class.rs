@@ -2,7 +2,7 @@
 
 use binnacle_fields::networking::v1::{self, IngressClassParametersReference as Parameters, IngressClassSpec as Spec};
 use binnacle_fields::{FieldMut, FieldRef};
-use binnacle_meta::FieldErrors;
+use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::Value;
 use binnacle_validation::metadata::IMMUTABLE;
 use binnacle_validation::{checks, domains};
@@ -77,6 +77,6 @@ fn validate_parameters(parameters: FieldRef<Parameters>, errors: &mut FieldError
         ("Namespace", Some(name)) => checks::label(&namespace, name, errors),
         ("Cluster", Some(_)) => errors.push(namespace.forbidden("`parameters.scope` is set to 'Cluster'")),
         ("Cluster", None) => {}
-        _ => errors.push(scope.not_supported(&["Cluster", "Namespace"])),
+        _ => errors.push(FieldError::not_supported(&scope, scope.str(), &["Cluster", "Namespace"])),
     }
 }

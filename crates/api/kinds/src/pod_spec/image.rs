@@ -148,6 +148,12 @@ mod tests {
             ("nginx:latest ", false),
             ("foo_bar.com/x", true),
             ("nginx@sha256:12", false),
+            // With its namespace, a name has at most 255 characters.
+            (&"a".repeat(247), true),
+            (&"a".repeat(248), false),
+            (&format!("docker.io/{}", "a".repeat(248)), false),
+            (&format!("example.com/{}", "a".repeat(255)), true),
+            (&format!("example.com/{}", "a".repeat(256)), false),
         ] {
             assert_eq!(is_latest(image), always, "{image:?}");
         }

@@ -15,7 +15,7 @@ use binnacle_fields::core::v1::{
 use binnacle_fields::meta::v1::{LabelSelector, ObjectMeta};
 use binnacle_fields::types::{List, Quantity, Str};
 use binnacle_fields::{Field, FieldRef};
-use binnacle_meta::FieldPath;
+use binnacle_meta::{FieldPath, go_quote};
 use binnacle_schema::Value;
 use binnacle_validation::{ip, names};
 
@@ -247,7 +247,7 @@ fn duplicates<M>(list: FieldRef<List<M>>, key: Field<M, Str>, warnings: &mut Vec
     for item in list.items() {
         let text = item.at(key);
         if !seen.insert(text.str()) {
-            warnings.push(format!("{}: duplicate {} {:?}", text.path(), key.name(), text.str()));
+            warnings.push(format!("{}: duplicate {} {}", text.path(), key.name(), go_quote(text.str())));
         }
     }
 }
@@ -272,8 +272,8 @@ fn environment(list: FieldRef<List<EnvVar>>, warnings: &mut Vec<String>) {
         let reference = format!("$({name})");
         if variable.at(EnvVar::VALUE_FROM).is_set() || value == reference || !value.contains(&reference) {
             let at = variable.path();
-            warnings
-                .push(format!("{at}: hides previous definition of {name:?}, which may be dropped when using apply"));
+            let name = go_quote(name);
+            warnings.push(format!("{at}: hides previous definition of {name}, which may be dropped when using apply"));
         }
     }
 }

@@ -79,8 +79,8 @@ fn validate(binding: FieldRef<Binding>, roles: &[&str], namespaced: bool) -> Fie
     let mut errors = FieldErrors::new();
     let role = binding.at(Binding::ROLE_REF);
     let (group, kind, name) = (role.at(RoleRef::API_GROUP), role.at(RoleRef::KIND), role.at(RoleRef::NAME));
-    checks::one_of(&group, group.str(), &[GROUP], &mut errors);
-    checks::one_of(&kind, kind.str(), roles, &mut errors);
+    checks::string_one_of(&group, group.str(), &[GROUP], &mut errors);
+    checks::string_one_of(&kind, kind.str(), roles, &mut errors);
     if name.is_empty() {
         errors.push(name.required(""));
     } else {
@@ -101,14 +101,14 @@ fn validate_subject(subject: FieldRef<Subject>, namespaced: bool, errors: &mut F
             if !name.is_empty() {
                 checks::subdomain(&name, name.str(), errors);
             }
-            checks::one_of(&group, group.str(), &[""], errors);
+            checks::string_one_of(&group, group.str(), &[""], errors);
             let namespace = subject.at(Subject::NAMESPACE);
             if !namespaced && namespace.is_empty() {
                 errors.push(namespace.required(""));
             }
         }
-        "User" | "Group" => checks::one_of(&group, group.str(), &[GROUP], errors),
-        other => checks::one_of(&kind, other, &["ServiceAccount", "User", "Group"], errors),
+        "User" | "Group" => checks::string_one_of(&group, group.str(), &[GROUP], errors),
+        other => checks::string_one_of(&kind, other, &["ServiceAccount", "User", "Group"], errors),
     }
 }
 

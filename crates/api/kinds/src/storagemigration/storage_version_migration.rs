@@ -13,7 +13,7 @@ use binnacle_validation::{conditions, names};
 
 use crate::checks::immutable_struct;
 use crate::prepare::keep_metadata;
-use crate::{Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct StorageVersionMigration;
 
@@ -47,6 +47,10 @@ impl Strategy for StorageVersionMigration {
             joined(group, &names::dns1123_subdomain(group.str()), &mut errors);
         }
         errors
+    }
+
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE_WITHIN_CHANGE
     }
 
     fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {

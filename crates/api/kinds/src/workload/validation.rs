@@ -91,7 +91,7 @@ pub(crate) fn lasting(template: FieldRef<PodTemplateSpec>, kind: &str, errors: &
     let spec = template.at(PodTemplateSpec::SPEC);
     let policy = spec.at(PodSpec::RESTART_POLICY);
     if policy.str() != "Always" {
-        errors.push(FieldError::not_supported(&policy, policy.str(), &["Always"]));
+        errors.push(policy.not_supported(&["Always"]));
     }
     let deadline = spec.at(PodSpec::ACTIVE_DEADLINE_SECONDS);
     if deadline.is_set() {

@@ -36,7 +36,7 @@ pub fn parse_unvalidated(bytes: &[u8]) -> Result<Patch, Status> {
 fn read(bytes: &[u8], names: &GoNames, validates: bool) -> Result<Patch, Status> {
     let undecodable = |why: &str| Status::bad_request(format!("{}{why}", names.prefix));
     let read = json::parse_with_any_number(bytes, &Limits::default());
-    let AnyNumberDocument { value: document, findings: duplicates, beyond, rewrites_numbers } =
+    let AnyNumberDocument { value: document, findings: duplicates, beyond, rewrites } =
         read.map_err(|error| undecodable(&error.to_string()))?;
     let items = match document {
         Value::List(items) => items,
@@ -79,7 +79,7 @@ fn read(bytes: &[u8], names: &GoNames, validates: bool) -> Result<Patch, Status>
     found.sort_by_key(|(at, _)| *at);
     let mut findings = Findings::default();
     findings.extend(found.into_iter().map(|(_, finding)| finding));
-    Ok(Patch { operations, findings, exceeds_f64: beyond.is_some(), rewrites_numbers })
+    Ok(Patch { operations, findings, exceeds_f64: beyond.is_some(), rewrites, as_sent: false })
 }
 
 /// Returns the index of the operation in a parser's finding, whose path is like `[7].op`.

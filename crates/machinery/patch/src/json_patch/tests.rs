@@ -215,3 +215,44 @@ fn charges_copies() {
     assert!(budget.enter(|| patch.apply(live)).is_ok());
     assert!(budget.memory() >= 100_000 * size_of::<Value>());
 }
+
+/// A text of JSON is only valid in its own field; elsewhere it would be decoded as a number.
+#[test]
+fn copied_and_moved_field_sets_are_values() {
+    let set = || Value::Raw(r#"{"f:a":{}}"#.into());
+    let live = || {
+        Value::Object(
+            [("list", Value::List(vec![Value::Object([("f", set())].into_iter().collect())]))].into_iter().collect(),
+        )
+    };
+    let want = tree(r#"{"f:a":{}}"#);
+    for (patch, at) in [
+        (r#"[{"op":"copy","from":"/list/0/f","path":"/x"}]"#, &["x"][..]),
+        (r#"[{"op":"move","from":"/list/0/f","path":"/x"}]"#, &["x"]),
+        (r#"[{"op":"copy","from":"/list/0","path":"/x"}]"#, &["x", "f"]),
+    ] {
+        let patch = parse(patch.as_bytes()).unwrap();
+        for patched in [patch.apply(live()).unwrap(), patch.apply_in_order(live()).unwrap()] {
+            let found = at.iter().try_fold(&patched, |value, name| value.get(name));
+            assert_eq!(found, Some(&want));
+        }
+    }
+}
+
+#[test]
+fn shown_values_keep_their_texts() {
+    for (patch, want) in [
+        (r#"[{"op":"add","path":"/a","value":{ "\u0061" : "\u003C<\/" }}]"#, r#"{"a":{"\u0061":"\u003C\u003c\/"}}"#),
+        (
+            r#"[{"op":"add","path":"/a","value":["\u0041", 1e3, 1.0]},{"op":"add","path":"/a/-","value":2}]"#,
+            r#"{"a":["\u0041",1e3,1.0,2]}"#,
+        ),
+        (r#"[{"op":"add","path":"/a","value":"\u0041"},{"op":"test","path":"/a","value":"A"}]"#, r#"{"a":"\u0041"}"#),
+        (r#"[{"op":"add","path":"/a","value":1.5}]"#, r#"{"a":1.5}"#),
+    ] {
+        let parsed = parse(patch.as_bytes()).unwrap();
+        let sent = parsed.rewrites().then_some(patch.as_bytes());
+        let got = parsed.as_sent(sent).apply_in_order(tree("{}")).unwrap();
+        assert_eq!(json::to_string(&got), want, "{patch}");
+    }
+}

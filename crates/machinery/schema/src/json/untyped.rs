@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use binnacle_meta::{GroupVersion, Text};
 
 use super::float_literal;
-use super::{Cursor, InvalidJson, JsonError, check_size, go_utf8, read_error, syntax_error, to_string};
+use super::{
+    Cursor, InvalidJson, JsonError, check_size, compacted, go_utf8, read_error, syntax_error, to_string, write_string,
+};
 use crate::findings::{Finding, Findings};
 use crate::free_form::sort_free_form;
 use crate::limits::Budget;
@@ -18,23 +20,38 @@ pub(crate) struct Report<'f> {
     pub(crate) findings: Option<&'f mut Findings>,
     /// The first number that an `f64` cannot hold.
     pub(crate) overflow: Option<String>,
-    pub(crate) numbers: Numbers,
+    pub(crate) texts: Texts,
 }
 
-/// The treatment of numbers whose text changes when they are written.
+/// The treatment of values whose text changes when they are written: numbers (`1e3`), strings and names with other escapes
+/// than Go's, repeated members.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Numbers {
+pub(crate) enum Texts {
     #[default]
     ByValue,
-    /// By value, and the document has such a number.
+    /// By value, and the document has such a value.
     HasRewritten,
-    /// As [`Value::Raw`], with the original text.
+    /// Numbers as [`Value::Raw`], with the original text.
+    NumbersAsSent,
+    /// Numbers and strings as [`Value::Raw`], with the original text.
     AsSent,
+}
+
+impl Texts {
+    /// Returns the original text as a value if it shall be kept, and otherwise remembers that it changes.
+    fn rewritten(&mut self, keeps: bool, sent: &str) -> Option<Value> {
+        match self {
+            Self::ByValue | Self::HasRewritten => *self = Self::HasRewritten,
+            Self::NumbersAsSent | Self::AsSent if keeps => return Some(Value::Raw(sent.into())),
+            Self::NumbersAsSent | Self::AsSent => {}
+        }
+        None
+    }
 }
 
 impl<'f> Report<'f> {
     pub(crate) fn new(findings: Option<&'f mut Findings>) -> Self {
-        Self { findings, overflow: None, numbers: Numbers::ByValue }
+        Self { findings, overflow: None, texts: Texts::ByValue }
     }
 }
 
@@ -65,8 +82,8 @@ pub struct AnyNumberDocument {
     pub findings: Findings,
     /// The first number that an `f64` cannot hold.
     pub beyond: Option<String>,
-    /// True if writing the value changes the text of a number (`1e3`); [`parse_as_sent`] keeps the text.
-    pub rewrites_numbers: bool,
+    /// True if writing the value changes a text, of a number (`1e3`) or a string (`"\u0061"`), or omits a repeated member.
+    pub rewrites: bool,
 }
 
 /// Reads a document like [`parse_strict`]. Numbers that an `f64` cannot hold become [`Value::Raw`].
@@ -74,15 +91,57 @@ pub fn parse_with_any_number(bytes: &[u8], limits: &Limits) -> Result<AnyNumberD
     let mut findings = Findings::default();
     let mut report = Report::new(Some(&mut findings));
     let value = read_any_number(bytes, limits, &mut Budget::new(limits), &mut report)?;
-    let (beyond, rewrites_numbers) = (report.overflow, report.numbers == Numbers::HasRewritten);
-    Ok(AnyNumberDocument { value, findings, beyond, rewrites_numbers })
+    let (beyond, rewrites) = (report.overflow, report.texts == Texts::HasRewritten);
+    Ok(AnyNumberDocument { value, findings, beyond, rewrites })
 }
 
-/// Reads a document like [`parse`], for a message that quotes it: numbers whose text would change become
+/// Reads a document like [`parse`], for a message that quotes a number of it: numbers whose text would change become
 /// [`Value::Raw`].
-pub fn parse_as_sent(bytes: &[u8], limits: &Limits) -> Result<Value, JsonError> {
-    let mut report = Report { numbers: Numbers::AsSent, ..Report::new(None) };
+pub fn parse_with_sent_numbers(bytes: &[u8], limits: &Limits) -> Result<Value, JsonError> {
+    let mut report = Report { texts: Texts::NumbersAsSent, ..Report::new(None) };
     read_any_number(bytes, limits, &mut Budget::new(limits), &mut report)
+}
+
+/// Reads a document like [`parse`], for a message that quotes it: numbers and strings whose text would change become
+/// [`Value::Raw`]. It is no document to decode, where such a value is a number.
+pub fn parse_as_sent(bytes: &[u8], limits: &Limits) -> Result<Value, JsonError> {
+    let mut report = Report { texts: Texts::AsSent, ..Report::new(None) };
+    read_any_number(bytes, limits, &mut Budget::new(limits), &mut report)
+}
+
+/// Reads a list of objects whose members remain texts, for a message that quotes them.
+pub fn parse_member_texts(bytes: &[u8], limits: &Limits) -> Result<Vec<Object>, JsonError> {
+    check_size(bytes, limits)?;
+    let text = go_utf8(bytes);
+    let mut cursor = Cursor::within(&text, Budget::new(limits));
+    member_texts(&mut cursor, limits.max_depth).map_err(|InvalidJson| read_error(&cursor, bytes, limits))
+}
+
+fn member_texts(cursor: &mut Cursor<'_>, depth: usize) -> Result<Vec<Object>, InvalidJson> {
+    let mut items = Vec::new();
+    if cursor.peek()? != b'[' {
+        return Err(InvalidJson);
+    }
+    let mut more = cursor.open(b']')?;
+    while more {
+        cursor.budget.element()?;
+        let mut object = Object::new();
+        if cursor.peek()? == b'{' {
+            cursor.budget.object()?;
+            let mut more = cursor.open(b'}')?;
+            while more {
+                let name = text(cursor.name()?);
+                cursor.budget.member(object.len())?;
+                object.insert(name, Value::Raw(compacted(cursor.skip(depth)?).into()));
+                more = cursor.more(b'}')?;
+            }
+        } else {
+            cursor.skip(depth)?;
+        }
+        items.push(object);
+        more = cursor.more(b']')?;
+    }
+    Ok(items)
 }
 
 /// Returns a number in a tree from [`parse_with_any_number`] that an `f64` cannot hold. Raw objects in the tree contain
@@ -301,9 +360,14 @@ pub(crate) fn free_form(
             let mut object = Object::new();
             let mut more = cursor.open(b'}')?;
             while more {
+                cursor.peek()?;
+                let start = cursor.position();
                 let name = cursor.name()?;
                 cursor.budget.member(object.len())?;
                 let duplicate = object.contains(&name);
+                if duplicate || (matches!(name, Cow::Owned(_)) && !cursor.since(start).starts_with(&quoted(&name))) {
+                    report.texts.rewritten(false, "");
+                }
                 if duplicate
                     && let Some(findings) = &mut report.findings
                     && !findings.is_full()
@@ -331,7 +395,18 @@ pub(crate) fn free_form(
             }
             Value::List(items)
         }
-        b'"' => Value::Str(text(cursor.string()?)),
+        b'"' => {
+            let start = cursor.position();
+            let string = cursor.string()?;
+            // Only a string with an escape has another text than the one that is written.
+            let rewritten = match &string {
+                Cow::Owned(string) if compacted(cursor.since(start)) != quoted(string) => {
+                    report.texts.rewritten(report.texts == Texts::AsSent, cursor.since(start))
+                }
+                _ => None,
+            };
+            rewritten.unwrap_or_else(|| Value::Str(text(string)))
+        }
         b't' => {
             cursor.word("true")?;
             Value::Bool(true)
@@ -351,15 +426,18 @@ pub(crate) fn free_form(
                     report.overflow.get_or_insert_with(|| literal.to_owned());
                     Value::Raw(literal.into())
                 }
-                Some(number) if report.numbers == Numbers::HasRewritten || is_written_as(&number, literal) => number,
-                Some(_) if report.numbers == Numbers::AsSent => Value::Raw(literal.into()),
-                Some(number) => {
-                    report.numbers = Numbers::HasRewritten;
-                    number
-                }
+                Some(number) if report.texts == Texts::HasRewritten || is_written_as(&number, literal) => number,
+                Some(number) => report.texts.rewritten(true, literal).unwrap_or(number),
             }
         }
     })
+}
+
+/// Returns a string as it is written.
+fn quoted(string: &str) -> String {
+    let mut out = Vec::with_capacity(string.len() + 2);
+    write_string(string, &mut out);
+    String::from_utf8(out).unwrap_or_default()
 }
 
 /// Returns true if a number that was read from this text is written with the same text.
@@ -402,7 +480,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn detects_rewritten_numbers() {
+    fn detects_rewritten_values() {
         let limits = Limits::default();
         for (text, is_rewritten) in [
             ("[0, -1, 12, 1.5, 1.0]", false),
@@ -412,14 +490,33 @@ mod tests {
             ("[-0.0]", false),
             ("[100000000000000000000]", true),
             ("[1, 1E400]", false),
+            (r#"["a\"b\\\n\b\u0001\u003c", "<\u2028"]"#, false),
+            (r#"["\u0061"]"#, true),
+            (r#"["\/"]"#, true),
+            (r#"["\u003C"]"#, true),
+            (r#"["\ud83d\ude00"]"#, true),
         ] {
             let read = parse_with_any_number(text.as_bytes(), &limits).unwrap();
-            assert_eq!(read.rewrites_numbers, is_rewritten, "{text}");
+            assert_eq!(read.rewrites, is_rewritten, "{text}");
             let shown = super::super::to_string(&parse_as_sent(text.as_bytes(), &limits).unwrap());
             if is_rewritten {
                 assert_eq!(shown, text);
             }
         }
+        for (text, is_rewritten) in
+            [(r#"{"\u0061":1}"#, true), (r#"{"a":1,"a":2}"#, true), (r#"{"<":1}"#, false), (r#"{"\u003c\"":1}"#, false)]
+        {
+            let read = parse_with_any_number(text.as_bytes(), &limits).unwrap();
+            assert_eq!(read.rewrites, is_rewritten, "{text}");
+        }
+    }
+
+    #[test]
+    fn members_of_a_list_of_objects_remain_texts() {
+        let text = br#"[ {"op":"add","value": {"\u0061": ["<", 1e3]}}, null ]"#;
+        let read = parse_member_texts(text, &Limits::default()).unwrap();
+        let shown: Vec<Option<&Value>> = read.iter().map(|object| object.get("value")).collect();
+        assert_eq!(shown, [Some(&Value::Raw(r#"{"\u0061":["\u003c",1e3]}"#.into())), None]);
     }
 
     /// Go's decoder of the type ignores the case of names, and the last of several counts.

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use binnacle_meta::{GroupVersion, GroupVersionKind};
+use binnacle_meta::{GroupVersion, GroupVersionKind, go_quote};
 use binnacle_schema::{Message, MessageRef, Object, Value, canonical, decode, defaults, json, proto, yaml};
 use bytes::Bytes;
 
@@ -183,6 +183,6 @@ fn with_type_meta(kind: &StoredKind<'_>, object: &Value) -> Value {
 fn kind_of(api_version: &str, kind: &str) -> Result<GroupVersionKind, String> {
     match GroupVersion::parse(api_version) {
         Some(version) => Ok(GroupVersionKind::new(version.group, version.version, kind)),
-        None => Err(format!("unexpected apiVersion {api_version:?}")),
+        None => Err(format!("unexpected apiVersion {}", go_quote(api_version))),
     }
 }

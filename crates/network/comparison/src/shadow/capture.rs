@@ -11,11 +11,20 @@ use futures::FutureExt;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt;
 
+/// The part of a body that is copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    All,
+    /// The first bytes, at least this many if there are so many: those of a stream without an end.
+    Beginning(usize),
+}
+
 /// The copy of a body. Its memory is counted until the copy is dropped.
 #[derive(Debug)]
 pub(super) struct Capture {
     pieces: Vec<Pieces>,
     size: usize,
+    part: Part,
     end: End,
     budget: Budget,
 }
@@ -42,8 +51,8 @@ pub(super) enum End {
 }
 
 impl Capture {
-    fn new(budget: Budget) -> Self {
-        Self { pieces: Vec::new(), size: 0, end: End::CutOff, budget }
+    fn new(part: Part, budget: Budget) -> Self {
+        Self { pieces: Vec::new(), size: 0, part, end: End::CutOff, budget }
     }
 
     fn push(&mut self, piece: &Pieces) {
@@ -57,6 +66,8 @@ impl Capture {
             self.give_up(End::TooLarge);
         } else if before + piece.len() > self.budget.max_total {
             self.give_up(End::OverBudget);
+        } else if matches!(self.part, Part::Beginning(enough) if self.size >= enough) {
+            self.end = End::Complete;
         }
     }
 
@@ -97,9 +108,10 @@ impl Drop for Capture {
     }
 }
 
-/// Returns the same body and its copy. `at_end` is called once, when the body has been sent or dropped.
-pub(super) fn tee(body: Body, budget: Budget, at_end: impl FnOnce(Capture) + Send + 'static) -> Body {
-    let mut capture = Capture::new(budget);
+/// Returns the same body and its copy. `at_end` is called once, when that part of the body has been sent, or when the body is
+/// dropped.
+pub(super) fn tee(body: Body, part: Part, budget: Budget, at_end: impl FnOnce(Capture) + Send + 'static) -> Body {
+    let mut capture = Capture::new(part, budget);
     if !body.is_complete() {
         return Body::new(Tee { body, state: Some((capture, Box::new(at_end))) });
     }
@@ -124,7 +136,8 @@ struct Tee {
 impl Tee {
     fn end(&mut self, is_complete: bool) {
         if let Some((mut capture, at_end)) = self.state.take() {
-            if is_complete {
+            // A client may end a stream without an end at any time.
+            if is_complete || capture.part != Part::All {
                 capture.complete();
             }
             at_end(capture);
@@ -143,7 +156,8 @@ impl HttpBody for Tee {
                 if let (Some((capture, _)), Some(piece)) = (&mut self.state, frame.data_ref()) {
                     capture.push(piece);
                 }
-                if self.body.is_end_stream() {
+                let is_enough = self.state.as_ref().is_some_and(|(capture, _)| capture.end != End::CutOff);
+                if self.body.is_end_stream() || is_enough {
                     self.end(true);
                 }
             }
@@ -178,7 +192,7 @@ mod tests {
     use bytes::Bytes;
     use parking_lot::Mutex;
 
-    use super::{Budget, Capture, End, tee};
+    use super::{Budget, Capture, End, Part, tee};
 
     fn budget() -> Budget {
         Budget { held: Arc::default(), max_body: 5, max_total: 8 }
@@ -193,7 +207,26 @@ mod tests {
 
     fn pass(body: Body, budget: &Budget, copies: &Copies) -> Body {
         let copies = copies.clone();
-        tee(body, budget.clone(), move |capture| copies.lock().push(capture))
+        tee(body, Part::All, budget.clone(), move |capture| copies.lock().push(capture))
+    }
+
+    #[tokio::test]
+    async fn beginnings_are_copied_while_the_body_goes_on() {
+        for (body, read, want) in [
+            (stream(&["ab", "cd", "ef"]), 100, "abcd"),
+            (stream(&["a", "b"]), 100, "ab"),
+            // Dropped before its end.
+            (stream(&["ab", "cd"]), 1, "ab"),
+        ] {
+            let copies = Copies::default();
+            let all = copies.clone();
+            let passed =
+                tee(body, Part::Beginning(3), budget(), move |capture| all.lock().push(capture)).read(read).await;
+            let mut copies = copies.lock();
+            assert_eq!(copies.len(), 1, "{passed:?}: called once");
+            let copy = copies.remove(0);
+            assert_eq!((copy.end(), copy.bytes()), (End::Complete, want.into()));
+        }
     }
 
     #[tokio::test]

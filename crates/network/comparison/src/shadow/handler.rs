@@ -7,9 +7,9 @@ use http::HeaderMap;
 use http::header::{CONTENT_TYPE, WARNING};
 use parking_lot::Mutex;
 
-use super::capture::{Capture, tee};
-use super::{Sample, Shadow};
-use crate::subject::Subject;
+use super::capture::{Capture, Part, tee};
+use super::{Sample, Shadow, WATCHED_BYTES};
+use crate::subject::{Kind, Subject};
 
 pub(super) struct ShadowHandler {
     pub(super) inner: Arc<dyn Handler>,
@@ -38,12 +38,16 @@ impl ShadowHandler {
         let sent: Arc<Mutex<Option<Capture>>> = Arc::default();
         let slot = sent.clone();
         let body = std::mem::take(&mut request.body);
-        request.body = tee(body, self.shadow.budget.clone(), move |capture| *slot.lock() = Some(capture));
+        request.body = tee(body, Part::All, self.shadow.budget.clone(), move |capture| *slot.lock() = Some(capture));
         let response = self.inner.handle(request).await;
         let shadow = self.shadow.clone();
         let (parts, body) = response.into_parts();
         let (status, headers) = (parts.status.as_u16(), compared_headers(&parts.headers));
-        let body = tee(body, self.shadow.budget.clone(), move |received| {
+        let part = match subject.kind {
+            Kind::Watch if status == 200 => Part::Beginning(WATCHED_BYTES),
+            _ => Part::All,
+        };
+        let body = tee(body, part, self.shadow.budget.clone(), move |received| {
             if let Some(sent) = sent.lock().take() {
                 shadow.submit(Sample { subject, sent, status, headers, received });
             }

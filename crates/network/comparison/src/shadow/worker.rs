@@ -19,6 +19,7 @@ use crate::explained::Rules;
 use crate::mask;
 use crate::subject::{Kind, Subject};
 use crate::verdict::{Mismatch, Stores, Verdict, compare, version_of};
+use crate::watched;
 
 /// The time limit of a request to the other server.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -90,6 +91,12 @@ impl Comparer {
         if !is_harmless {
             return self.metrics.count(&subject, answer.status, "skipped");
         }
+        if subject.kind == Kind::Watch && answer.status == 200 {
+            let status = answer.status;
+            let verdict = watched::exchange(&self.endpoint, &subject, answer, refusal).await;
+            drop(received);
+            return self.settle(&subject, status, verdict);
+        }
         let other = match self.endpoint.request_within(&outgoing, TIMEOUT, 2 * MAX_BYTES).await {
             Ok(other) => other,
             Err(error) => return self.failed(&subject, answer.status, &error),
@@ -108,13 +115,19 @@ impl Comparer {
             return self.failed(subject, answer.status, &error);
         }
         // The other server is the expectation.
-        match compare(subject, Stores::Same, Rules::reviewed(), other, answer) {
-            Verdict::Equal => self.answered(subject, answer.status, "equal"),
-            Verdict::Explained(..) => self.answered(subject, answer.status, "explained"),
-            Verdict::Skew => self.answered(subject, answer.status, "skew"),
-            Verdict::Failed(error) => self.failed(subject, answer.status, &error),
+        let verdict = compare(subject, Stores::Same, Rules::reviewed(), other, answer);
+        self.settle(subject, answer.status, verdict);
+    }
+
+    /// Counts a verdict, and reports differences. `status` is that of this server's response.
+    fn settle(&self, subject: &Subject, status: u16, verdict: Verdict<'_>) {
+        match verdict {
+            Verdict::Equal => self.answered(subject, status, "equal"),
+            Verdict::Explained(..) => self.answered(subject, status, "explained"),
+            Verdict::Skew => self.answered(subject, status, "skew"),
+            Verdict::Failed(error) => self.failed(subject, status, &error),
             Verdict::Different(mismatch) => {
-                self.answered(subject, answer.status, "different");
+                self.answered(subject, status, "different");
                 self.report(subject, &mismatch);
             }
         }

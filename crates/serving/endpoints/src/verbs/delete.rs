@@ -28,13 +28,15 @@ pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     let context = call.context(WriteOptions { dry_run: !options.dry_run.is_empty(), ..WriteOptions::default() });
     let resource = Arc::clone(&call.resource);
     let deleted = resource.delete(&context, call.name(), &options).await?;
-    let (stored, is_gone) = match deleted {
-        DeleteOutcome::Gone(stored) => (stored, true),
-        DeleteOutcome::Pending(stored) => (stored, false),
+    let returns_deleted_object = resource.description.returns_deleted_object;
+    let (stored, is_gone, returns_object) = match deleted {
+        DeleteOutcome::Gone(stored) => (stored, true, returns_deleted_object),
+        DeleteOutcome::WouldBeGone(stored) => (stored, true, true),
+        DeleteOutcome::Pending(stored) => (stored, false, true),
     };
     // With `orphanDependents: false`, 202 means that the deletion is still in progress.
     let code = if !is_gone && options.orphan_dependents == Some(false) { 202 } else { 200 };
-    if !is_gone || resource.description.returns_deleted_object {
+    if returns_object {
         return respond::object(&resource, output, include, code, stored);
     }
     let status = resource.deleted_status(&stored.object);

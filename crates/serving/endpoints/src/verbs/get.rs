@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_meta::Status;
-use binnacle_registry::{Match, StoredObject};
+use binnacle_registry::{Context, Match, StoredObject};
 use binnacle_request::latency::{Part, measure};
 use binnacle_request::{Body, Pieces};
 use bytes::Bytes;
@@ -17,12 +17,7 @@ pub(crate) async fn handle(call: Call) -> HandlerResult {
     params::reject_export(&call.request.query)?;
     let context = call.read_context();
     let resource = Arc::clone(&call.resource);
-    let text = call.request.query.get("resourceVersion").unwrap_or("");
-    let version = version(text).map_err(|why| match resource.collection.cached {
-        // kube-apiserver's cache rejects the version without a reason.
-        true => Status::unknown(500, &why),
-        false => params::invalid_resource_version(&why),
-    })?;
+    let version = version(&call, &context)?;
     let entry = resource.get(&context, call.name(), version).await?;
     let include = call.include(output)?;
     binnacle_work::large(entry.value_len()).await;
@@ -45,12 +40,20 @@ pub(crate) async fn handle(call: Call) -> HandlerResult {
     respond::object(&resource, output, include, 200, StoredObject::new(object, entry.revision()))
 }
 
-fn version(text: &str) -> Result<Match, String> {
-    if text.is_empty() {
-        return Ok(Match::Consistent);
+/// Returns the version that a get requires, after its name is checked.
+pub(super) fn version(call: &Call, context: &Context) -> Result<Match, Status> {
+    let collection = &call.resource.collection;
+    collection.check_name(&context.namespace, call.name())?;
+    match call.request.query.get("resourceVersion").unwrap_or("") {
+        "" => Ok(Match::Consistent),
+        text => match params::resource_version(text) {
+            Ok(0) => Ok(Match::Any),
+            Ok(revision) => Ok(Match::NotOlderThan(revision)),
+            Err(why) if !collection.cached || collection.kind.strategy.is_read_from_store() => {
+                Err(params::invalid_resource_version(&why))
+            }
+            // kube-apiserver's cache rejects the version without a reason.
+            Err(why) => Err(Status::unknown(500, &why)),
+        },
     }
-    Ok(match params::resource_version(text)? {
-        0 => Match::Any,
-        revision => Match::NotOlderThan(revision),
-    })
 }

@@ -33,7 +33,7 @@ pub(crate) struct Patch {
     strict_errors: Vec<String>,
     /// True if the patch has a number outside the range of `f64`, which only unvalidated patches may have.
     has_out_of_range_number: bool,
-    /// The text of a patch whose numbers would be reformatted when written.
+    /// The text of a patch whose values would be written differently.
     sent: Option<Box<[u8]>>,
 }
 
@@ -49,7 +49,9 @@ enum ResultStyle {
     Any,
     /// With members in Go's order.
     InOrder,
-    /// As quoted in messages: in Go's order, with the numbers of the patch as sent.
+    /// In Go's order, with the numbers of the patch as sent, which errors of the decoder quote.
+    WithSentNumbers,
+    /// As quoted in messages: in Go's order, with all values of the patch as sent.
     Quoted,
 }
 
@@ -61,17 +63,17 @@ impl Patch {
     /// Returns 400 for an invalid patch, and 413 for too many operations.
     pub(crate) fn parse(kind: PatchType, bytes: &[u8], validation: FieldValidation) -> Result<Self, Status> {
         let is_strict = validation != FieldValidation::Ignore;
-        let (mut has_out_of_range_number, mut rewrites_numbers) = (false, false);
+        let (mut has_out_of_range_number, mut rewrites) = (false, false);
         let (content, findings, prefix) = match kind {
             PatchType::Json => {
                 let patch = if is_strict { json_patch::parse(bytes) } else { json_patch::parse_unvalidated(bytes) }?;
                 let findings = patch.findings().clone();
-                (has_out_of_range_number, rewrites_numbers) = (patch.exceeds_f64(), patch.rewrites_numbers());
+                (has_out_of_range_number, rewrites) = (patch.exceeds_f64(), patch.rewrites());
                 (Content::Json(patch), findings, "json patch ")
             }
             PatchType::Merge => {
                 let MergePatch { value, findings, rewritten } = merge_patch(bytes, is_strict)?;
-                (has_out_of_range_number, rewrites_numbers) = (json::raw_number(&value).is_some(), rewritten);
+                (has_out_of_range_number, rewrites) = (json::raw_number(&value).is_some(), rewritten);
                 (Content::Merge(value), findings, "")
             }
             PatchType::Strategic | PatchType::Apply(_) => {
@@ -80,18 +82,26 @@ impl Patch {
             }
         };
         let strict_errors = findings.iter().map(|finding| format!("{prefix}{finding}")).collect();
-        Ok(Self {
-            content,
-            validation,
-            strict_errors,
-            has_out_of_range_number,
-            sent: rewrites_numbers.then(|| bytes.into()),
-        })
+        let sent = rewrites.then(|| bytes.into());
+        Ok(Self { content, validation, strict_errors, has_out_of_range_number, sent })
     }
 
-    /// Returns the patch with its numbers as sent, if they would be reformatted when written.
-    fn sent(&self) -> Option<Value> {
-        self.sent.as_deref().and_then(|sent| json::parse_as_sent(sent, &Limits::default()).ok())
+    /// Returns the patch with its numbers as sent, if its values would be written differently.
+    fn with_sent_numbers(&self) -> Option<Value> {
+        self.sent.as_deref().and_then(|sent| json::parse_with_sent_numbers(sent, &Limits::default()).ok())
+    }
+
+    /// Returns the merge patch with its numbers or all its values as sent.
+    fn merge_as_sent(&self, patch: &Value, style: ResultStyle) -> Value {
+        let sent = match style {
+            ResultStyle::Quoted => {
+                self.sent.as_deref().and_then(|sent| json::parse_as_sent(sent, &Limits::default()).ok())
+            }
+            _ => self.with_sent_numbers(),
+        };
+        let mut patch = sent.map_or_else(|| patch.clone(), merge_value);
+        decode::show_numbers(&mut patch);
+        patch
     }
 
     /// Returns the patched object. `live` returns the live object; it is called again if an error quotes the result.
@@ -109,13 +119,14 @@ impl Patch {
             Ok(match (&self.content, style) {
                 (Content::Json(patch), ResultStyle::Any) => patch.apply(live())?,
                 (Content::Json(patch), ResultStyle::InOrder) => patch.apply_in_order(live())?,
-                (Content::Json(patch), ResultStyle::Quoted) => {
-                    patch.with_shown_numbers(self.sent().as_ref()).apply_in_order(live())?
+                (Content::Json(patch), ResultStyle::WithSentNumbers) => {
+                    patch.with_shown_numbers(self.with_sent_numbers().as_ref()).apply_in_order(live())?
                 }
-                (Content::Merge(patch), ResultStyle::Quoted) => {
-                    let mut patch = self.sent().map_or_else(|| patch.clone(), merge_value);
-                    decode::show_numbers(&mut patch);
-                    merge::apply(live(), &patch)
+                (Content::Json(patch), ResultStyle::Quoted) => {
+                    patch.as_sent(self.sent.as_deref()).apply_in_order(live())?
+                }
+                (Content::Merge(patch), ResultStyle::WithSentNumbers | ResultStyle::Quoted) => {
+                    merge::apply(live(), &self.merge_as_sent(patch, style))
                 }
                 (Content::Merge(patch), _) => merge::apply(live(), patch),
                 (Content::Strategic(patch), _) => {
@@ -148,7 +159,7 @@ impl Patch {
         if decoded.as_ref().map_or(true, |decoded| decoded.findings.len() > 1) {
             // The error for a built-in kind quotes a number.
             let quotes = decoded.is_err() && custom.is_none();
-            let mut reapplied = apply(if quotes { ResultStyle::Quoted } else { ResultStyle::InOrder })?;
+            let mut reapplied = apply(if quotes { ResultStyle::WithSentNumbers } else { ResultStyle::InOrder })?;
             match self.content {
                 Content::Strategic(_) => sort_as_struct(&mut reapplied, expected.message),
                 _ => self.sort_result(&mut reapplied, &live()),
@@ -231,14 +242,14 @@ fn merge_patch(bytes: &[u8], is_strict: bool) -> Result<MergePatch, Status> {
     let none = || Status::bad_request("Invalid JSON Patch");
     match json::parse_with_any_number(bytes, &Limits::default()) {
         Ok(AnyNumberDocument { value: Value::Null, .. }) => Err(none()),
-        Ok(AnyNumberDocument { value, findings, beyond, rewrites_numbers })
+        Ok(AnyNumberDocument { value, findings, beyond, rewrites })
             if match value {
                 Value::Object(_) => !is_strict || beyond.is_none(),
                 Value::List(_) => !is_strict,
                 _ => false,
             } =>
         {
-            Ok(MergePatch { value: merge_value(value), findings, rewritten: rewrites_numbers })
+            Ok(MergePatch { value: merge_value(value), findings, rewritten: rewrites })
         }
         _ if !is_strict => Err(none()),
         _ => parse_object(bytes)
@@ -482,6 +493,22 @@ mod tests {
                 );
                 assert_eq!(error.message(), want);
             }
+        }
+    }
+
+    /// Strings, too; those of the live object are escaped as Go does.
+    #[test]
+    fn errors_quote_strings_as_sent() {
+        let context = Context::new(User::new("a", &[]), "".into(), false);
+        let live = || value(r#"{"apiVersion":"apps/v1","kind":"Deployment","spec":{"replicas":"<\u0041"}}"#);
+        for (kind, patch) in [
+            (PatchType::Merge, r#"{"spec":{"x":["\u0041\/<"]}}"#),
+            (PatchType::Json, r#"[{"op":"add","path":"/spec/x","value":["\u0041\/<"]}]"#),
+        ] {
+            let patch = Patch::parse(kind, patch.as_bytes(), FieldValidation::Strict).unwrap();
+            let error = patch.apply(&context, &expected(), &live).err().unwrap();
+            let want = r#" "" is invalid: patch: Invalid value: "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"spec\":{\"replicas\":\"\\u003cA\",\"x\":[\"\\u0041\\/\\u003c\"]}}": json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32"#;
+            assert_eq!(error.message(), want);
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupResource, GroupVersionKind, Status, Text};
 use binnacle_patch::apply;
-use binnacle_registry::{Context, Match, Resource, UpdateOptions, object};
+use binnacle_registry::{Context, Resource, UpdateOptions, object};
 use binnacle_request::Response;
 use binnacle_schema::{Message, Object, Value, decode, json};
 use binnacle_scheme::{CustomSource, ScaleFields, Verb};
@@ -37,7 +37,8 @@ async fn get(call: Call) -> HandlerResult {
     let output = call.output(false)?;
     params::reject_export(&call.request.query)?;
     let context = call.read_context();
-    let stored = call.resource.get_object(&context, call.name(), Match::Consistent).await?;
+    let version = super::get::version(&call, &context)?;
+    let stored = call.resource.get_object(&context, call.name(), version).await?;
     if let Some(fields) = &call.resource.collection.kind.scale
         && at(&stored.object, &fields.spec_replicas).is_none()
     {

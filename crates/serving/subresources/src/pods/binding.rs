@@ -11,7 +11,7 @@ use binnacle_features::Features;
 use binnacle_fields::core::v1::{self, ObjectReference, Pod, PodSpec, PodStatus};
 use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::{FieldMut, FieldRef};
-use binnacle_meta::{FieldErrors, GroupResource, Status, aggregate};
+use binnacle_meta::{FieldError, FieldErrors, GroupResource, Status, aggregate};
 use binnacle_registry::admission::Admission;
 use binnacle_registry::{Catalog, Context, Preconditions, Resource, object, rfc3339};
 use binnacle_request::BoxFuture;
@@ -67,7 +67,7 @@ fn validate(binding: &Value) -> FieldErrors {
     let target = binding.at(v1::Binding::TARGET);
     let (kind, name) = (target.at(ObjectReference::KIND), target.at(ObjectReference::NAME));
     if !kind.is_empty() && kind.str() != "Node" {
-        errors.push(kind.not_supported(&["Node", "<empty>"]));
+        errors.push(FieldError::not_supported(&kind, kind.str(), &["Node", "<empty>"]));
     }
     if name.is_empty() {
         errors.push(name.required(""));

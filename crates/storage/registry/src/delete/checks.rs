@@ -19,6 +19,8 @@ pub(super) enum Step {
         then_delete: bool,
     },
     Delete,
+    /// Delete an object whose finalizers were those of the garbage collector, and are removed.
+    DeleteWithoutFinalizers,
 }
 
 impl DeleteRequest<'_> {
@@ -47,7 +49,7 @@ impl DeleteRequest<'_> {
             return Ok(None);
         }
         self.set_propagation_finalizers(&mut object);
-        Ok(Some(self.mark_or_delete(object, grace)))
+        Ok(Some(self.mark_or_delete(current, object, grace)))
     }
 
     /// Adds the uid of a namespace to the preconditions, so that later attempts cannot delete a namespace that was
@@ -71,7 +73,7 @@ impl DeleteRequest<'_> {
     /// Chooses the last step. An object with a grace period is marked, and deleted at once only if the period is 0 and
     /// there are no finalizers. Any other object is deleted unless it has finalizers (`Store.Delete` and its
     /// `updateForGracefulDeletionAndFinalizers`).
-    fn mark_or_delete(&self, mut object: Value, grace: Grace) -> Step {
+    fn mark_or_delete(&self, current: &Value, mut object: Value, grace: Grace) -> Step {
         let has_finalizers = object::has_finalizers(&object);
         if grace == Grace::Started {
             let then_delete = !has_finalizers && self.options.grace_period_seconds == Some(0);
@@ -81,6 +83,6 @@ impl DeleteRequest<'_> {
             mark_deleting(self.context, &mut object);
             return Step::Mark { object, then_delete: false };
         }
-        Step::Delete
+        if object::has_finalizers(current) { Step::DeleteWithoutFinalizers } else { Step::Delete }
     }
 }

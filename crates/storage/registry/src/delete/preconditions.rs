@@ -14,26 +14,28 @@ impl DeleteRequest<'_> {
         if let Some(uid) = &self.options.uid
             && uid != object::uid(current)
         {
-            return Err(self.precondition_failed("UID", uid, object::uid(current)));
+            return Err(self.precondition_failed(current, "UID", uid, object::uid(current)));
         }
         if let Some(version) = &self.options.resource_version
             && version != object::resource_version(current)
         {
-            return Err(self.precondition_failed("ResourceVersion", version, object::resource_version(current)));
+            let found = object::resource_version(current);
+            return Err(self.precondition_failed(current, "ResourceVersion", version, found));
         }
         Ok(())
     }
 
     /// Returns the conflict for `field`, which is expected to be `expected` but is `found`. kube-apiserver's storage of
-    /// namespaces and definitions has its own text; the others use the kind instead of the resource.
-    fn precondition_failed(&self, field: &str, expected: &str, found: &str) -> Status {
+    /// namespaces and definitions has its own text; the others use the kind of the stored object instead of the resource.
+    fn precondition_failed(&self, current: &Value, field: &str, expected: &str, found: &str) -> Status {
         let description = &self.resource.description;
         if matches!(description.deletion, Deletion::Namespace | Deletion::CustomResourceDefinition) {
             let why =
                 format!("Precondition failed: {field} in precondition: {expected}, {field} in object meta: {found}");
             return Status::conflict(&self.resource.group_resource(), self.name, why);
         }
-        let about = GroupResource::new(description.group.clone(), description.kind.clone());
+        let kind = self.resource.collection.kind_of(current);
+        let about = GroupResource::new(kind.group, kind.kind);
         let hint = match field {
             "UID" => "deleted and then recreated",
             _ => "modified",

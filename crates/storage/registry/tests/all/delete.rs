@@ -33,7 +33,7 @@ async fn check_delete(
     cluster.create(&context(), path, manifest).await.unwrap();
     let got = cluster.delete(&context(), path, "a", options).await;
     let got = got.map(|deleted| match deleted {
-        DeleteOutcome::Gone(stored) => (Outcome::Gone, stored.object),
+        DeleteOutcome::Gone(stored) | DeleteOutcome::WouldBeGone(stored) => (Outcome::Gone, stored.object),
         DeleteOutcome::Pending(stored) => (Outcome::Pending, stored.object),
     });
     if let Ok((got, _)) = &got {
@@ -187,6 +187,23 @@ async fn dry_run_deletes_nothing() {
     );
 }
 
+/// kube-apiserver answers such a dry run with an empty object instead of a Status.
+#[tokio::test]
+async fn dry_run_that_removes_the_last_finalizer_returns_an_empty_object() {
+    let cluster = Cluster::new();
+    let manifest = "metadata: {name: a, finalizers: [foregroundDeletion]}";
+    cluster.create(&context(), CONFIG_MAPS, manifest).await.unwrap();
+    let background = DeleteOptions { propagation_policy: Some("Background".into()), ..DeleteOptions::default() };
+    match cluster.delete(&dry_run(), CONFIG_MAPS, "a", &background).await {
+        Ok(DeleteOutcome::WouldBeGone(stored)) => {
+            assert_eq!(to_json(&stored.object), json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}}));
+        }
+        other => panic!("{other:?}"),
+    }
+    let kept = json!({"metadata": {"deletionTimestamp": null, "finalizers": ["foregroundDeletion"]}});
+    check("it is there", &cluster.get(CONFIG_MAPS, "a").await, &Has(kept));
+}
+
 #[test]
 fn rejects_contradictory_options() {
     let options = |policy: Option<&str>, orphan, dry_run: &[&str]| DeleteOptions {
@@ -224,7 +241,9 @@ async fn applies_delete_rules_of_kind() {
     let cluster = Cluster::new();
     let delete = async |context, path, name, options: &DeleteOptions| {
         cluster.delete(&context, path, name, options).await.map(|deleted| match deleted {
-            DeleteOutcome::Gone(stored) | DeleteOutcome::Pending(stored) => stored.object,
+            DeleteOutcome::Gone(stored) | DeleteOutcome::WouldBeGone(stored) | DeleteOutcome::Pending(stored) => {
+                stored.object
+            }
         })
     };
     let guarded = Fails(

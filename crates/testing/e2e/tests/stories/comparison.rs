@@ -159,6 +159,8 @@ async fn answers_about_one_etcd_are_equal() {
     let folder = TempDir::new();
     let reader = start_shadow(&writer, folder.path(), &[&servers, "--read-only"]);
     let mut client = writer.client().await;
+    let list: Value = serde_json::from_str(&client.get(CONFIG_MAPS).await.unwrap().body).unwrap();
+    let version = list["metadata"]["resourceVersion"].as_str().unwrap();
     for number in 0..20 {
         let map = json!({"metadata": {"name": format!("m{number}")}, "data": {"a": "b"}}).to_string();
         let headers = [("content-type", "application/json")];
@@ -175,11 +177,44 @@ async fn answers_about_one_etcd_are_equal() {
     }
     kubectl.ok(&["get", "configmaps,namespaces,services", "--all-namespaces"]);
     kubectl.ok(&["auth", "can-i", "create", "pods"]);
+    let watch = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=1&resourceVersion={version}");
+    for accept in ["application/json", "application/vnd.kubernetes.protobuf;stream=watch"] {
+        let answer = client.send("GET", &watch, &[("accept", accept)], "").await.unwrap();
+        assert!(answer.status == 200 && answer.body.contains("m19"), "{}", answer.body);
+    }
+    // The state at the start of such a watch may differ.
+    assert_eq!(get(&reader, &format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=1")).await, 200);
+    wait_for(&reader, r#"resource="configmaps",result="equal",verb="watch""#, 2).await;
+    assert_eq!(count(&reader, r#"verb="watch""#).await, 2);
     wait_for(&reader, r#"resource="configmaps",result="equal",verb="list""#, 5).await;
     wait_for(&reader, r#"resource="configmaps",result="equal",verb="get""#, 2).await;
     wait_for(&reader, r#"resource="selfsubjectaccessreviews.authorization.k8s.io",result="equal""#, 1).await;
     assert_eq!(count(&reader, r#"result="different""#).await, 0, "{:?}", files(folder.path()));
     assert_eq!(count(&reader, r#"result="failed""#).await, 0, "{}", reader.log());
+}
+
+/// Of two stores, the second one has other events after the same version.
+#[tokio::test(flavor = "multi_thread")]
+async fn events_of_watches_are_compared() {
+    let other = start(&[]);
+    let folder = TempDir::new();
+    let server = start_shadow(&other, folder.path(), &[]);
+    let mut client = server.client().await;
+    let list: Value = serde_json::from_str(&client.get(CONFIG_MAPS).await.unwrap().body).unwrap();
+    let version = list["metadata"]["resourceVersion"].as_str().unwrap();
+    let headers = [("content-type", "application/json")];
+    let map = |name: &str| json!({"metadata": {"name": name}}).to_string();
+    let mut writes = other.client().await;
+    for number in 0..200 {
+        let map = map(&format!("there-{number}"));
+        assert_eq!(writes.send("POST", CONFIG_MAPS, &headers, map).await.unwrap().status, 201);
+    }
+    assert_eq!(client.send("POST", CONFIG_MAPS, &headers, map("here")).await.unwrap().status, 201);
+    let watch = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=1&resourceVersion={version}");
+    assert!(client.get(&watch).await.unwrap().body.contains("here"));
+    wait_for(&server, r#"resource="configmaps",result="different",verb="watch""#, 1).await;
+    let files = files(folder.path());
+    assert!(files.iter().any(|(_, text)| text.contains(&watch) && text.contains("there-")), "{files:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

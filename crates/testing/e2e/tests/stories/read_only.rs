@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use binnacle_testkit::https::Handshake;
-use binnacle_testkit::{Authority, Etcd, EtcdTls, Kubectl, Server, wait_until};
+use binnacle_testkit::{Authority, Etcd, EtcdTls, Extension, Kubectl, Reply, Server, wait_until};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -236,6 +236,67 @@ async fn read_only_server_reads_encrypted_and_old_objects() {
     let path = "/api/v1/namespaces/default/secrets?watch=1&resourceVersion=0&timeoutSeconds=1";
     let watched = client.get(path).await.unwrap().body;
     assert!(watched.contains("c3F1ZWFtaXNo"), "{watched}");
+    reader.terminate();
+    let after = contents(&etcd);
+    assert_eq!((after.0, after.1), (before.0, before.1), "the server wrote");
+}
+
+/// Returns the objects that register the group `tides.test` of a server on this machine.
+fn registration(port: u16) -> String {
+    json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "tides", "namespace": "default"},
+         "spec": {"type": "ExternalName", "externalName": "localhost"}},
+        {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.tides.test"},
+         "spec": {"group": "tides.test", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10,
+                  "insecureSkipTLSVerify": true,
+                  "service": {"name": "tides", "namespace": "default", "port": port}}}]})
+    .to_string()
+}
+
+fn tides(head: &str) -> Reply {
+    let path = head.split(' ').nth(1).unwrap_or_default();
+    match path.split('?').next().unwrap_or_default() {
+        "/apis/tides.test/v1" => Reply::json(&json!({
+            "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "tides.test/v1",
+            "resources": [{"name": "tides", "singularName": "tide", "namespaced": true, "kind": "Tide",
+                           "verbs": ["create", "delete", "get", "list"]}]
+        })),
+        "/apis/tides.test/v1/namespaces/default/tides/one" => {
+            Reply::json(&json!({"apiVersion": "tides.test/v1", "kind": "Tide", "metadata": {"name": "one"}}))
+        }
+        _ => Reply::of(404, "text/plain", "no"),
+    }
+}
+
+/// Reads of an aggregated API are forwarded, with their discovery; writes never reach its server.
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(all(has_etcd, has_kubectl)), ignore = "needs etcd and kubectl")]
+async fn read_only_server_forwards_reads_of_aggregated_apis() {
+    let extension = Extension::start(tides).await;
+    let etcd = tokio::task::block_in_place(Etcd::single);
+    let mut writer = start(&[etcd.servers()]);
+    let kubectl = Kubectl::new(&writer);
+    kubectl.ok_with(&["apply", "-f", "-"], &registration(extension.address.port()));
+    kubectl.ok(&["wait", "--for=condition=Available", "apiservice/v1.tides.test", "--timeout=30s"]);
+    writer.terminate();
+
+    let before = contents(&etcd);
+    let mut reader = start(&[etcd.servers(), "--read-only".into()]);
+    let kubectl = Kubectl::new(&reader);
+    wait_until("the API is served", async || kubectl.run(&["get", "tides", "one"]).success.then_some(())).await;
+    assert!(kubectl.ok(&["api-resources", "--api-group=tides.test"]).contains("Tide"));
+    let mut raw = reader.client().await;
+    let path = "/apis/tides.test/v1/namespaces/default/tides";
+    let headers = [("content-type", "application/json")];
+    for (method, path) in [("POST", path.to_owned()), ("DELETE", format!("{path}/one")), ("PUT", format!("{path}/one"))]
+    {
+        let answer = raw.send(method, &path, &headers, "{}".to_owned()).await.unwrap();
+        assert_eq!(answer.status, 405, "{method} {path}: {}", answer.body);
+        assert!(answer.body.contains("read-only"), "{}", answer.body);
+    }
+    let seen = extension.seen();
+    assert!(seen.iter().all(|head| head.starts_with("GET ")), "{seen:?}");
+    assert!(seen.iter().any(|head| head.to_lowercase().contains("x-remote-user: ")), "{seen:?}");
     reader.terminate();
     let after = contents(&etcd);
     assert_eq!((after.0, after.1), (before.0, before.1), "the server wrote");

@@ -99,7 +99,7 @@ fn spec_rules(spec: FieldRef<Spec>, options: &PodValidationOptions<'_>, skip: Sk
     if policy.is_empty() {
         errors.push(policy.required(""));
     } else if !POLICIES.contains(&policy.str()) {
-        errors.push(policy.invalid("must be 'OrderedReady' or 'Parallel'"));
+        errors.push(policy.invalid_as(checks::of_named_type(policy.str()), "must be 'OrderedReady' or 'Parallel'"));
     }
     update_strategy(spec.at(Spec::UPDATE_STRATEGY), errors);
     let retention = spec.at(Spec::PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY);

@@ -26,7 +26,7 @@ pub(super) fn validate(limit_range: FieldRef<LimitRange>) -> FieldErrors {
         let kind = limit.at(Limit::TYPE);
         type_name(kind, &mut errors);
         if !types.insert(kind.str()) {
-            errors.push(FieldError::duplicate(&kind, kind.str()));
+            errors.push(FieldError::duplicate(&kind, checks::of_named_type(kind.str())));
         }
         limit_rules(limit, &mut errors);
     }
@@ -36,10 +36,11 @@ pub(super) fn validate(limit_range: FieldRef<LimitRange>) -> FieldErrors {
 fn type_name(kind: FieldRef<Str>, errors: &mut FieldErrors) {
     let name = kind.str();
     let messages = names::label_key(name);
+    let shown = || checks::of_named_type(name);
     if messages.is_empty() && !name.contains('/') && !STANDARD_TYPES.contains(&name) {
-        errors.push(kind.invalid("must be a standard limit type or fully qualified"));
+        errors.push(kind.invalid_as(shown(), "must be a standard limit type or fully qualified"));
     }
-    checks::invalid_for(&kind, name, messages, errors);
+    errors.extend(messages.iter().map(|message| kind.invalid_as(shown(), message)));
 }
 
 fn limit_rules(limit: FieldRef<Limit>, errors: &mut FieldErrors) {

@@ -8,7 +8,7 @@ use binnacle_fields::core::v1::{
 use binnacle_fields::meta::v1::{ObjectMeta, OwnerReference};
 use binnacle_fields::types::{List, Map, Str};
 use binnacle_fields::{FieldRef, messages};
-use binnacle_meta::{FieldError, FieldErrors};
+use binnacle_meta::{FieldError, FieldErrors, go_quote};
 use binnacle_schema::{Limits, json};
 use binnacle_validation::ip::LegacyIpRules;
 use binnacle_validation::{checks, ip, names, repeated, resource_names};
@@ -155,11 +155,13 @@ fn declared_features(features: FieldRef<List<Str>>, errors: &mut FieldErrors) {
     for (i, feature) in errors.while_room(features.items().enumerate()) {
         let name = feature.str();
         if name.len() > FEATURE_NAME_MAX {
-            let why = format!("invalid feature name {name:?}: must be no more than {FEATURE_NAME_MAX} characters");
+            let quoted = go_quote(name);
+            let why = format!("invalid feature name {quoted}: must be no more than {FEATURE_NAME_MAX} characters");
             errors.push(feature.invalid(why));
         } else if !is_feature_name(name) {
+            let quoted = go_quote(name);
             let why = format!(
-                "invalid feature name {name:?}: must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"
+                "invalid feature name {quoted}: must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"
             );
             errors.push(feature.invalid(why));
         }

@@ -9,9 +9,9 @@ use binnacle_fields::types::{self, List, Map, Str};
 use binnacle_fields::{Field, FieldMut, FieldRef, Message, Route, route};
 use binnacle_meta::{FieldError, FieldErrors, Location};
 use binnacle_schema::Value;
-use binnacle_validation::checks;
-use binnacle_validation::metadata::IMMUTABLE;
+use binnacle_validation::metadata::{self, IMMUTABLE};
 use binnacle_validation::pod_resources::quantity;
+use binnacle_validation::{checks, names};
 
 use super::sources::source;
 use crate::checks::immutable;
@@ -75,7 +75,11 @@ pub(super) fn validate(new: FieldRef<Volume>, old: Option<FieldRef<Volume>>) -> 
 
 pub(super) fn validate_update(features: &Features, new: FieldRef<Volume>, old: FieldRef<Volume>) -> FieldErrors {
     let mut errors = validate(new, Some(old));
-    // kube-apiserver validates the volume twice.
+    // kube-apiserver validates the volume twice, with its metadata.
+    let own = new.at(Volume::METADATA);
+    let (given, path) = (own.value(), own.path());
+    errors.extend(metadata::validate(given, false, names::dns1123_subdomain_name, &path));
+    errors.extend(metadata::finalizers_have_domains(given, &path));
     volume(new, Some(old), &mut errors);
     let (spec, old) = (new.at(Volume::SPEC), old.at(Volume::SPEC));
     source_change(spec, old, &mut errors);

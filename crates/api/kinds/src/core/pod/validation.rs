@@ -12,7 +12,7 @@ use binnacle_fields::core::v1::{
 };
 use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::{FieldRef, Message};
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, go_quote};
 use binnacle_schema::Object;
 
 use crate::Features;
@@ -61,10 +61,10 @@ pub(super) fn validate_ephemeral_containers(
     for old in errors.while_room(old_spec.at(Spec::EPHEMERAL_CONTAINERS).items()) {
         let name = old.at(EphemeralContainer::NAME).str();
         let why = match last.get(name) {
-            None => format!("existing ephemeral containers {name:?} may not be removed\n"),
+            None => format!("existing ephemeral containers {} may not be removed\n", go_quote(name)),
             Some(new) if !equal(old, *new) => {
                 let difference = diff::of(EphemeralContainer::DEFINITION, Some(old.value()), Some(new.value()));
-                format!("existing ephemeral containers {name:?} may not be changed\n{difference}")
+                format!("existing ephemeral containers {} may not be changed\n{difference}", go_quote(name))
             }
             Some(_) => continue,
         };

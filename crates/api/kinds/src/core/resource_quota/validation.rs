@@ -10,6 +10,7 @@ use binnacle_fields::core::v1::{
 };
 use binnacle_fields::types::{List, Map, Quantity, Str};
 use binnacle_meta::{ErrorValue, FieldErrors};
+use binnacle_validation::checks::of_named_type;
 use binnacle_validation::metadata::IMMUTABLE;
 use binnacle_validation::resource_names;
 use binnacle_validation::selectors::unknown_operator;
@@ -74,7 +75,7 @@ fn selector(spec: FieldRef<Spec>, standard: &[&str], errors: &mut FieldErrors) {
         let requirement = requirement.located_at(&requirements);
         let (scope, operator) = (requirement.at(Requirement::SCOPE_NAME), requirement.at(Requirement::OPERATOR));
         if !is_scope(scope.str()) {
-            errors.push(scope.invalid_as(scope.str(), "unsupported scope"));
+            errors.push(scope.invalid_as(of_named_type(scope.str()), "unsupported scope"));
         }
         for _ in 0..misfits(standard, scope.str()) {
             errors.push(requirement.invalid_as(shown.clone(), "unsupported scope applied to resource"));

@@ -73,7 +73,7 @@ pub(super) fn validate(features: &Features, service: FieldRef<Service>, old: Opt
     internal_traffic(spec, e);
     let distribution = spec.at(Spec::TRAFFIC_DISTRIBUTION);
     if let Some(text) = distribution.get_str() {
-        checks::one_of(&distribution, text, &["PreferClose", "PreferSameZone", "PreferSameNode"], e);
+        checks::string_one_of(&distribution, text, &["PreferClose", "PreferSameZone", "PreferSameNode"], e);
     }
     errors
 }

@@ -64,7 +64,7 @@ pub(super) fn field(selector: FieldRef<ObjectFieldSelector>, supported: &[&str],
     if !KNOWN.contains(&name) {
         return cannot("field label not supported", given);
     }
-    checks::one_of(&path, name, supported, errors);
+    checks::string_one_of(&path, name, supported, errors);
 }
 
 /// Validates a `resourceFieldRef`; in a volume it must name its container.
@@ -78,7 +78,7 @@ pub(super) fn resource(selector: FieldRef<ResourceFieldSelector>, in_volume: boo
     } else if name.is_empty() {
         errors.push(resource.required(""));
     } else if !huge_pages {
-        checks::one_of(&resource, name, &RESOURCES, errors);
+        checks::string_one_of(&resource, name, &RESOURCES, errors);
     }
     let divisor = selector.at(ResourceFieldSelector::DIVISOR);
     let Some(given) = quantity(divisor.value()).filter(|amount| !amount.is_zero()) else { return };

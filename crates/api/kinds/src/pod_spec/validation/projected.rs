@@ -196,7 +196,7 @@ fn trust_bundle_name(name: &str) -> Vec<String> {
 fn certificate(certificate: FieldRef<Certificate>, files: &mut Files<'_>, errors: &mut FieldErrors) {
     let (signer, key_type) = (certificate.at(Certificate::SIGNER_NAME), certificate.at(Certificate::KEY_TYPE));
     signers::signer_name(&signer, signer.str(), errors);
-    checks::one_of(&key_type, key_type.str(), &KEY_TYPES, errors);
+    checks::string_one_of(&key_type, key_type.str(), &KEY_TYPES, errors);
     let expiration = certificate.at(Certificate::MAX_EXPIRATION_SECONDS);
     if let Some(seconds) = expiration.int() {
         if seconds < CERTIFICATE_MIN {

@@ -157,7 +157,7 @@ fn pod_resource_name(path: &dyn Location, name: &str, errors: &mut FieldErrors) 
     let before = errors.len();
     resource_names::any(path, name, errors);
     if errors.len() == before && !is_pod_level(name) {
-        errors.push(FieldError::not_supported(path, name, &["cpu", "hugepages-", "memory"]));
+        errors.push(FieldError::not_supported(path, checks::of_named_type(name), &["cpu", "hugepages-", "memory"]));
     }
 }
 

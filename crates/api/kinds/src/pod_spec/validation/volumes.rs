@@ -11,7 +11,7 @@ use binnacle_fields::core::v1::{
     Volume, VsphereVirtualDiskVolumeSource as Vsphere,
 };
 use binnacle_fields::types::{List, Str};
-use binnacle_meta::FieldErrors;
+use binnacle_meta::{FieldErrors, go_quote};
 use binnacle_validation::pod_resources::quantity;
 use binnacle_validation::{checks, names};
 
@@ -176,7 +176,7 @@ fn ephemeral(volume: FieldRef<Str>, source: FieldRef<Ephemeral>, pod_name: &str,
     if !pod_name.is_empty() && !volume.is_empty() {
         let claim = format!("{pod_name}-{}", volume.str());
         for message in names::dns1123_subdomain(&claim) {
-            errors.push(volume.invalid(format!("PVC name {claim:?}: {message}")));
+            errors.push(volume.invalid(format!("PVC name {}: {message}", go_quote(&claim))));
         }
     }
 }

@@ -11,6 +11,7 @@ use binnacle_fields::core::v1::{
 };
 use binnacle_fields::types::{List, Str};
 use binnacle_fields::{Field, FieldRef};
+use binnacle_meta::go_quote;
 
 use super::ENOUGH;
 
@@ -31,10 +32,10 @@ pub(super) fn overlaps(volumes: FieldRef<List<Volume>>) -> Vec<String> {
 fn of_volume(volume: FieldRef<Volume>, warnings: &mut Vec<String>) -> Option<()> {
     let name = volume.at(Volume::NAME).str();
     let map = volume.at(Volume::CONFIG_MAP);
-    let described = || format!("ConfigMap {:?}", map.at(ConfigMap::NAME).str());
+    let described = || format!("ConfigMap {}", go_quote(map.at(ConfigMap::NAME).str()));
     Files::new().add_all(files(map.at(ConfigMap::ITEMS), KeyToPath::PATH, ""), name, described, warnings)?;
     let secret = volume.at(Volume::SECRET);
-    let described = || format!("Secret {:?}", secret.at(Secret::SECRET_NAME).str());
+    let described = || format!("Secret {}", go_quote(secret.at(Secret::SECRET_NAME).str()));
     Files::new().add_all(files(secret.at(Secret::ITEMS), KeyToPath::PATH, ""), name, described, warnings)?;
     let items = volume.at(Volume::DOWNWARD_API);
     let own = files(items.at(Downward::ITEMS), DownwardAPIVolumeFile::PATH, "");
@@ -44,7 +45,7 @@ fn of_volume(volume: FieldRef<Volume>, warnings: &mut Vec<String>) -> Option<()>
     for source in projected.at(ProjectedVolumeSource::SOURCES).items() {
         match files_of(source) {
             Some(own) => all.add_all(own, name, || "Projected".to_owned(), warnings)?,
-            None => warnings.push(format!("volume {name:?} (Projected) has no sources provided")),
+            None => warnings.push(format!("volume {} (Projected) has no sources provided", go_quote(name))),
         }
     }
     Some(())
@@ -59,12 +60,12 @@ fn files<M>(list: FieldRef<List<M>>, path: Field<M, Str>, source: &str) -> Vec<F
 fn files_of(source: FieldRef<Projection>) -> Option<Vec<File>> {
     let map = source.at(Projection::CONFIG_MAP);
     if map.at(ConfigMapProjection::ITEMS).is_set() {
-        let described = format!("ConfigMap {:?}", map.at(ConfigMapProjection::NAME).str());
+        let described = format!("ConfigMap {}", go_quote(map.at(ConfigMapProjection::NAME).str()));
         return Some(files(map.at(ConfigMapProjection::ITEMS), KeyToPath::PATH, &described));
     }
     let secret = source.at(Projection::SECRET);
     if secret.at(SecretProjection::ITEMS).is_set() {
-        let described = format!("Secret {:?}", secret.at(SecretProjection::NAME).str());
+        let described = format!("Secret {}", go_quote(secret.at(SecretProjection::NAME).str()));
         return Some(files(secret.at(SecretProjection::ITEMS), KeyToPath::PATH, &described));
     }
     let downward = source.at(Projection::DOWNWARD_API);
@@ -80,7 +81,7 @@ fn files_of(source: FieldRef<Projection>) -> Option<Vec<File>> {
     if bundle.is_set() {
         let (name, signer) = (bundle.at(TrustBundle::NAME), bundle.at(TrustBundle::SIGNER_NAME));
         let name = if name.is_set() { name } else { signer };
-        let described = format!("ClusterTrustBundle {:?}", name.str());
+        let described = format!("ClusterTrustBundle {}", go_quote(name.str()));
         return Some(vec![File::new(bundle.at(TrustBundle::PATH).str(), &described)]);
     }
     let certificate = source.at(Projection::POD_CERTIFICATE);
@@ -130,7 +131,7 @@ impl Files {
                 return None;
             }
             let overlaps = self.add(file).into_iter();
-            warnings.extend(overlaps.map(|what| format!("volume {volume:?} ({}): {what}", described())));
+            warnings.extend(overlaps.map(|what| format!("volume {} ({}): {what}", go_quote(volume), described())));
         }
         Some(())
     }
@@ -178,7 +179,7 @@ impl File {
 
 impl fmt::Display for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.path)?;
+        f.write_str(&go_quote(&self.path))?;
         if self.source.is_empty() { Ok(()) } else { write!(f, " ({})", self.source) }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::{Container, ContainerPort as Port, PodSpec};
+use binnacle_meta::go_quote;
 
 use super::ENOUGH;
 use crate::pod_spec::validation::containers::all;
@@ -53,7 +54,8 @@ pub(super) fn warnings(spec: FieldRef<PodSpec>, warnings: &mut Vec<String>) {
         };
         let at = port.path();
         warnings.push(format!(
-            "{at}: duplicate port name {name:?} with {other}, services and probes that select ports by name will use {other}"
+            "{at}: duplicate port name {} with {other}, services and probes that select ports by name will use {other}",
+            go_quote(name)
         ));
     }
 }
