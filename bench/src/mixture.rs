@@ -10,6 +10,9 @@ use crate::client::Clients;
 const GROUP: &str = "bench.example.com";
 const DEFINITIONS: usize = 10;
 const IN_A_NAMESPACE: usize = 1_000;
+/// The part of custom resources, and the number of one of them.
+pub(crate) const CUSTOM: f64 = 0.2;
+pub(crate) const FIRST_CUSTOM: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The definitions exist, and what all objects have in common is built.

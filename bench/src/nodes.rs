@@ -27,8 +27,9 @@ const SERVICES: usize = 20;
 const CHANGES: usize = 5;
 /// Changes while all nodes are away.
 const MISSED: u64 = 3;
-/// The time that nodes are idle, or send heartbeats.
+/// The time that nodes send heartbeats, and that they are idle, in which each watch gets a bookmark.
 const PERIOD: Duration = Duration::from_secs(30);
+const IDLE: Duration = Duration::from_secs(60);
 const REST: Duration = Duration::from_secs(15);
 const PATIENCE: Duration = Duration::from_secs(120);
 const PATCH: &[(&str, &str)] = &[("content-type", "application/merge-patch+json")];
@@ -87,6 +88,11 @@ impl Site {
             });
             self.create("/apis/discovery.k8s.io/v1/namespaces/bench-0/endpointslices", slice).await;
         }
+    }
+
+    /// Returns new connections: those of the site may have been closed because nobody used them.
+    async fn connect(&self) -> Clients {
+        Clients::connect(self.server.address, &self.authority.administrator(), 2).await
     }
 
     fn cpu(&self) -> f64 {
@@ -166,6 +172,7 @@ async fn measure(nodes: usize, scale: f64, directory: &Path) -> Point {
     site.prepare().await;
     let fleet = Fleet::create(&site, nodes, nodes.min(CONNECTIONS)).await;
     let (period, rest) = (PERIOD.mul_f64(scale.clamp(0.1, 1.0)), REST.mul_f64(scale.clamp(0.05, 1.0)));
+    let idle = IDLE.mul_f64(scale.clamp(0.05, 1.0));
     tokio::time::sleep(rest).await;
     let mut point = Point { nodes, connections: fleet.connections(), ..Point::default() };
     let (before, cpu, began) = (site.resident(), site.cpu(), Instant::now());
@@ -178,12 +185,11 @@ async fn measure(nodes: usize, scale: f64, directory: &Path) -> Point {
     point.watch_kb = memory / (nodes * node::WATCHES_OF_NODE) as f64;
     if std::env::var("_RJEM_MALLOC_CONF").is_ok_and(|set| set.contains("prof:true")) {
         let path = directory.join(format!("heap-nodes-{nodes}.pb.gz"));
-        std::fs::write(&path, site.clients.get("/debug/pprof/heap").await).unwrap();
+        std::fs::write(&path, site.connect().await.get("/debug/pprof/heap").await).unwrap();
     }
     let cpu = site.cpu();
-    tokio::time::sleep(period).await;
-    point.idle_cpu = (site.cpu() - cpu) / period.as_secs_f64();
-    eprintln!("{nodes} nodes: {:.1} s to open, {memory:.0} KB, idle {:.4}", point.opened, point.idle_cpu);
+    tokio::time::sleep(idle).await;
+    point.idle_cpu = (site.cpu() - cpu) / idle.as_secs_f64();
     point.heartbeats = heartbeats(&site, &fleet, period, point.idle_cpu).await;
     change_service(&site, &fleet, &mut point).await;
     point.storm = storm(&site, &fleet, rest).await;
@@ -206,10 +212,10 @@ async fn heartbeats(site: &Site, fleet: &Fleet, period: Duration, idle: f64) -> 
     }
 }
 
-async fn patch_service(site: &Site, turn: u64) {
+async fn patch_service(clients: &Clients, turn: u64) {
     let patch = json!({"metadata": {"annotations": {"example.com/turn": turn.to_string()}}}).to_string();
     let path = format!("/api/v1/namespaces/bench-0/services/{}", service(0));
-    let patched = site.clients.send(0, "PATCH", &path, PATCH, patch.into()).await;
+    let patched = clients.send(0, "PATCH", &path, PATCH, patch.into()).await;
     assert_eq!(patched.status, 200);
 }
 
@@ -225,11 +231,11 @@ async fn until_events(fleet: &Fleet, wanted: u64, began: Instant) -> f64 {
 
 async fn change_service(site: &Site, fleet: &Fleet, point: &mut Point) {
     let watchers = (fleet.nodes() * node::OF_SERVICES) as u64;
-    let mut took = Vec::new();
+    let (clients, mut took) = (site.connect().await, Vec::new());
     let changes = async {
         for turn in 0..CHANGES as u64 {
             let (before, began) = (fleet.counters.service_events.load(Ordering::Relaxed), Instant::now());
-            patch_service(site, turn).await;
+            patch_service(&clients, turn).await;
             took.push(until_events(fleet, before + watchers, began).await);
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
@@ -241,7 +247,7 @@ async fn change_service(site: &Site, fleet: &Fleet, point: &mut Point) {
         () = async {
             loop {
                 let began = Instant::now();
-                site.clients.send(1, "GET", &path, &[], Vec::new()).await;
+                clients.send(1, "GET", &path, &[], Vec::new()).await;
                 gets.push(began.elapsed().as_secs_f64() * 1e3);
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
@@ -258,9 +264,11 @@ async fn storm(site: &Site, fleet: &Fleet, rest: Duration) -> Storm {
     let before = site.resident();
     fleet.close_all().await;
     let events = fleet.counters.service_events.load(Ordering::Relaxed);
+    let clients = site.connect().await;
     for turn in 0..MISSED {
-        patch_service(site, 100 + turn).await;
+        patch_service(&clients, 100 + turn).await;
     }
+    drop(clients);
     process::forget_peak(site.server.id());
     let (retried, cpu, began) = (fleet.counters.retried.load(Ordering::Relaxed), site.cpu(), Instant::now());
     fleet.open_all().await;

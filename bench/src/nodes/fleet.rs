@@ -100,9 +100,9 @@ impl Fleet {
             Arc::new(Host { n, nodes, connector, open: Mutex::new(None) })
         });
         let (hosts, counters) = (hosts.collect(), Arc::default());
-        let list = site.clients.get("/api/v1/namespaces?limit=1").await;
-        all[0].read(0, &list);
-        let version = all[0].seen_first();
+        let list = site.connect().await.get("/api/v1/namespaces?limit=1").await;
+        let list: serde_json::Value = serde_json::from_slice(&list).unwrap();
+        let version = list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
         all.iter().for_each(|node| node.begin_at(version));
         Self { address: site.server.address, hosts, nodes, counters }
     }
@@ -235,11 +235,7 @@ impl Host {
         let built = http2::Builder::new(TokioExecutor::new()).handshake(TokioIo::new(stream)).await;
         let (sender, connection) = built.map_err(|error| error.to_string())?;
         let mut tasks = JoinSet::new();
-        tasks.spawn(async move {
-            if let Err(error) = connection.await {
-                eprintln!("a connection ended: {error:?}");
-            }
-        });
+        tasks.spawn(async move { drop(connection.await) });
         let watches = self.nodes.iter().flat_map(|node| (0..WATCHES_OF_NODE).map(move |at| (node, at)));
         let opened =
             join_all(watches.map(async |(node, at)| (node, at, watch(sender.clone(), node, at, counters).await))).await;

@@ -58,11 +58,6 @@ impl Node {
         self.seen.iter().for_each(|seen| seen.store(version, Ordering::Relaxed));
     }
 
-    /// Returns the newest version that its first watch has seen.
-    pub(crate) fn seen_first(&self) -> u64 {
-        self.seen[0].load(Ordering::Relaxed)
-    }
-
     /// Returns the path of a watch that continues where it was.
     pub(crate) fn watch(&self, at: usize) -> String {
         let path = WATCHES[at].replace("{node}", &self.name).replace("{namespace}", &self.namespace);
