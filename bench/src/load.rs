@@ -28,7 +28,7 @@ impl Row {
     pub(crate) const HEAD: &str = "| operation | per second | MB/s | p50 ms | p99 ms | CPU us | resident MB |\n\
                             | --- | --- | --- | --- | --- | --- | --- |";
 
-    fn percentile(&self, percent: usize) -> f64 {
+    pub(crate) fn percentile(&self, percent: usize) -> f64 {
         let at = self.latencies.len().saturating_sub(1) * percent / 100;
         self.latencies.get(at).map_or(f64::NAN, |latency| latency.as_secs_f64() * 1e3)
     }

@@ -9,10 +9,14 @@ mod chart;
 mod client;
 mod curves;
 mod floor;
+mod large;
 mod load;
+mod mixture;
+mod nodes;
 mod objects;
 mod process;
 mod scenarios;
+mod wide;
 
 use std::path::Path;
 
@@ -22,9 +26,17 @@ const USAGE: &str = "usage: binnacle-bench [--scale=PART] [SCENARIO...]
        binnacle-bench [--scale=PART] curves DIRECTORY
        binnacle-bench [--scale=PART] report DIRECTORY
        binnacle-bench [--scale=PART] floor
+       binnacle-bench [--scale=PART] large DIRECTORY [OBJECTS...]
+       binnacle-bench [--scale=PART] nodes DIRECTORY [NODES...]
+       binnacle-bench [--scale=PART] renewals [LEASES...]
+       binnacle-bench [--scale=PART] wide
+       binnacle-bench [--scale=PART] expiry
 
 Without a name all scenarios are measured. `curves` draws how costs grow into DIRECTORY, `report` does both and writes the
 table into DIRECTORY/measured.md. `floor` starts no server: it tells what TLS and sockets alone cost for a delivered event.
+`large` fills a store up to each number of objects, and draws how start, memory and pauses grow into DIRECTORY.
+`nodes` does so with the connections, watches and heartbeats of nodes, and `renewals` with leases alone.
+`wide` has a hundred thousand namespaces, with services and definitions, `expiry` a million events that end.
 A scale below 1 (0.01) shows that everything works without taking long.
 
 Scenarios:";
@@ -49,6 +61,11 @@ async fn main() {
     match words.as_slice() {
         ["floor"] => floor::run(scale),
         ["curves", directory] => curves::run(directory, scale).await,
+        ["large", directory, counts @ ..] => large::run(directory, &numbers(counts), scale).await,
+        ["nodes", directory, counts @ ..] => nodes::run(directory, &numbers(counts), scale).await,
+        ["renewals", counts @ ..] => nodes::leases(&numbers(counts), scale).await,
+        ["wide"] => wide::run(scale).await,
+        ["expiry"] => wide::events(scale).await,
         ["report", directory] => {
             let table = measure(&[], scale).await;
             let path = Path::new(directory).join("measured.md");
@@ -60,6 +77,11 @@ async fn main() {
         }
         wanted => drop(measure(wanted, scale).await),
     }
+}
+
+/// Reads the counts at the end of a command line.
+fn numbers(words: &[&str]) -> Vec<usize> {
+    words.iter().map(|word| word.parse().unwrap_or_else(|_| panic!("{word} is no number"))).collect()
 }
 
 /// From this heading on a report stays as it is.

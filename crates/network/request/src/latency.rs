@@ -134,7 +134,7 @@ pub(crate) fn current_trace() -> Option<Arc<Trace>> {
 
 /// Returns the seat of the task's request, if it has one.
 pub(crate) fn current_seat() -> Option<Arc<dyn RequestSeat>> {
-    CURRENT.try_with(|record| record.seat().cloned()).ok().flatten()
+    CURRENT.try_with(|record| record.seat()).ok().flatten()
 }
 
 #[cfg(test)]

@@ -28,11 +28,11 @@ pub struct Record {
     latencies: Latencies,
     facts: Mutex<Facts>,
     /// Empty if the request is not audited.
-    audit: OnceLock<AuditContext>,
+    audit: OnceLock<Box<AuditContext>>,
     /// Empty if tracing is disabled.
     trace: OnceLock<Arc<Trace>>,
-    /// Empty until the request gets a seat, and for requests that need none.
-    seat: OnceLock<Arc<dyn RequestSeat>>,
+    /// Empty until the request gets a seat, and for requests that need none or no longer need it.
+    seat: Mutex<Option<Arc<dyn RequestSeat>>>,
     sink: Option<Arc<dyn RecordSink>>,
     /// A value that is kept until the request has ended, and dropped after the sink is called.
     held: Mutex<Option<Box<dyn Any + Send>>>,
@@ -113,7 +113,7 @@ impl Record {
             facts: Mutex::new(Facts::default()),
             audit: OnceLock::new(),
             trace: OnceLock::new(),
-            seat: OnceLock::new(),
+            seat: Mutex::new(None),
             sink,
             held: Mutex::new(None),
         })
@@ -182,12 +182,12 @@ impl Record {
 
     /// Creates the audit context, unless it exists.
     pub fn begin_audit(&self) -> &AuditContext {
-        self.audit.get_or_init(AuditContext::default)
+        self.audit.get_or_init(Box::default)
     }
 
     /// Returns the audit context, unless the request is not audited.
     pub fn audit(&self) -> Option<&AuditContext> {
-        self.audit.get().filter(|notes| notes.level() != Some(AuditLevel::None))
+        self.audit.get().map(|notes| &**notes).filter(|notes| notes.level() != Some(AuditLevel::None))
     }
 
     /// Adds an annotation to the request's audit events.
@@ -207,14 +207,19 @@ impl Record {
         self.trace.get()
     }
 
-    /// Sets the seat of the request, unless it has one.
+    /// Sets the seat of the request.
     pub fn seat_with(&self, seat: Arc<dyn RequestSeat>) {
-        let _ = self.seat.set(seat);
+        *self.seat.lock() = Some(seat);
+    }
+
+    /// Drops the seat of a request that needs none any more, which may last long.
+    pub fn forget_seat(&self) {
+        *self.seat.lock() = None;
     }
 
     /// Returns the seat of the request, if it needs one.
-    pub(crate) fn seat(&self) -> Option<&Arc<dyn RequestSeat>> {
-        self.seat.get()
+    pub(crate) fn seat(&self) -> Option<Arc<dyn RequestSeat>> {
+        self.seat.lock().clone()
     }
 
     /// Updates the facts of the record.

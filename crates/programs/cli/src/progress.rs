@@ -30,6 +30,8 @@ pub type Report = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
 /// Shorter work shows no bar.
 const QUIET: Duration = Duration::from_millis(100);
+/// The time until the first line, and until each further one.
+const FIRST_LINE: Duration = Duration::from_millis(500);
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Progress {
@@ -106,7 +108,10 @@ impl Progress {
     }
 
     fn is_line_due(&mut self) -> bool {
-        let is_due = self.last_line.unwrap_or(self.started_at).elapsed() >= LINE_INTERVAL;
+        let is_due = match self.last_line {
+            Some(last) => last.elapsed() >= LINE_INTERVAL,
+            None => self.started_at.elapsed() >= FIRST_LINE,
+        };
         if is_due {
             self.last_line = Some(Instant::now());
         }

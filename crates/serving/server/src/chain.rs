@@ -12,7 +12,7 @@ use binnacle_meta::Text;
 use binnacle_request::latency;
 use binnacle_request::{Body, ConnectionInfo, Preferences, Query, Record, Response, Shutdown, Upgrade};
 use binnacle_transport::{ConnectionMetrics, Service};
-use binnacle_work::{PieceTurn, WorkBudget, WorkLimits};
+use binnacle_work::{WorkBudget, WorkLimits};
 use http::{HeaderValue, StatusCode};
 
 use crate::compress;
@@ -28,7 +28,7 @@ use crate::inflight::{InFlight, ShortRequestGuard};
 use crate::request_context::RequestContext;
 use crate::response::{AuditExempt, Rejection, SendBy};
 use crate::seats::HeldSeat;
-use crate::tracked_body::TrackedBody;
+use crate::tracked_body::{Compressing, TrackedBody};
 use crate::{FailureWriter, Metrics, Router, filters, health};
 
 /// The configuration of a chain.
@@ -218,10 +218,8 @@ impl Chain {
         response.map(|body| TrackedBody {
             body,
             record,
-            auditor,
-            gzip,
-            uncompressed: None,
-            piece_turn: PieceTurn::default(),
+            auditor: auditor.map(Box::new),
+            compressing: gzip.map(|gzip| Box::new(Compressing::with(gzip))),
             budget: is_streamed.then(|| budget.streaming()),
             handed_over_at: None,
             held,
@@ -329,7 +327,7 @@ impl Chain {
         options.quota.as_ref().map_or(Ok(()), |quota| quota.check(&self.inflight, &info))?;
         let seat = ctx.take_seat(&user, classification).await?;
         // A watch holds the seat until it has started, other requests until the response is complete.
-        let _start_seat = match seat {
+        let start_seat = match seat {
             Some(seat) if info.is_long_running() => Some(seat),
             seat => {
                 held.seat = seat;
@@ -337,7 +335,11 @@ impl Chain {
             }
         };
         let permit = ctx.authorize(&user).await?;
+        let record = ctx.record;
         let response = ctx.handle(user, permit, body, upgrade).await?;
+        if start_seat.is_some() {
+            record.forget_seat();
+        }
         Ok(filters::authenticate::close_connection_if(closes_connection, response))
     }
 }

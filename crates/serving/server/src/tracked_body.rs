@@ -20,14 +20,14 @@ use crate::seats::HeldSeat;
 
 /// Counts sent bytes, holds the request's record until everything is sent, audits the end, and turns a panic while
 /// sending into the end of this stream only.
+///
+/// There is one for each watch, so what most responses do not need is boxed.
 pub struct TrackedBody {
     pub(crate) body: Body,
     pub(crate) record: Arc<Record>,
-    pub(crate) auditor: Option<ResponseAuditor>,
-    pub(crate) gzip: Option<Gzip>,
-    /// The frame that is to be compressed next.
-    pub(crate) uncompressed: Option<Frame<Pieces>>,
-    pub(crate) piece_turn: PieceTurn,
+    pub(crate) auditor: Option<Box<ResponseAuditor>>,
+    /// `None` if the response is not compressed.
+    pub(crate) compressing: Option<Box<Compressing>>,
     /// The budget of the pieces that remain to be produced or compressed.
     pub(crate) budget: Option<WorkBudget>,
     /// The time at which the piece being sent was handed over.
@@ -35,6 +35,20 @@ pub struct TrackedBody {
     /// Dropped once the last piece was produced.
     pub(crate) held: HeldResources,
     pub(crate) inflight: Arc<InFlight>,
+}
+
+/// The compression of a response as it is sent.
+pub(crate) struct Compressing {
+    gzip: Gzip,
+    /// The frame that is to be compressed next.
+    uncompressed: Option<Frame<Pieces>>,
+    turn: PieceTurn,
+}
+
+impl Compressing {
+    pub(crate) fn with(gzip: Gzip) -> Self {
+        Self { gzip, uncompressed: None, turn: PieceTurn::default() }
+    }
 }
 
 impl ResponseBody for TrackedBody {
@@ -80,20 +94,21 @@ impl TrackedBody {
 
     /// Polls the next frame, compressed if the response is.
     fn poll_encoded(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Pieces>, BoxError>>> {
-        if self.gzip.is_none() {
-            return self.poll_plain(cx);
-        }
         loop {
-            let polled = match self.uncompressed.take() {
+            let Some(compressing) = &mut self.compressing else { return self.poll_plain(cx) };
+            let polled = match compressing.uncompressed.take() {
                 Some(frame) => Some(Ok(frame)),
                 None => std::task::ready!(self.poll_plain(cx)),
             };
-            let (Some(gzip), Some(budget)) = (&mut self.gzip, &self.budget) else { return Poll::Ready(polled) };
+            let (Some(compressing), Some(budget)) = (self.compressing.as_deref_mut(), &self.budget) else {
+                return Poll::Ready(polled);
+            };
+            let Compressing { gzip, uncompressed, turn } = compressing;
             let sent = match polled {
                 Some(Ok(frame)) => {
                     let Some(data) = frame.data_ref() else { continue };
-                    let Poll::Ready(sent) = self.piece_turn.poll(cx, budget, data.len(), || gzip.pieces(data)) else {
-                        self.uncompressed = Some(frame);
+                    let Poll::Ready(sent) = turn.poll(cx, budget, data.len(), || gzip.pieces(data)) else {
+                        *uncompressed = Some(frame);
                         return Poll::Pending;
                     };
                     sent.map(|data| (data, false))
@@ -143,11 +158,11 @@ impl HttpBody for TrackedBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream() && self.gzip.as_ref().is_none_or(Gzip::has_ended)
+        self.body.is_end_stream() && self.compressing.as_ref().is_none_or(|compressing| compressing.gzip.has_ended())
     }
 
     fn size_hint(&self) -> SizeHint {
-        if self.gzip.is_some() { SizeHint::default() } else { self.body.size_hint() }
+        if self.compressing.is_some() { SizeHint::default() } else { self.body.size_hint() }
     }
 }
 

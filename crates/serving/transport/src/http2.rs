@@ -100,12 +100,41 @@ where
 struct KeepAlive {
     pings: Option<PingPong>,
     next: Pin<Box<Sleep>>,
-    pinged_at: Option<Instant>,
+    ping: PendingPing,
+}
+
+/// The ping that waits for its acknowledgement: the time of the last bytes before it, in milliseconds.
+#[derive(Default)]
+struct PendingPing(Option<u64>);
+
+#[derive(Debug, PartialEq, Eq)]
+enum KeepAliveStep {
+    Wait(Duration),
+    Ping,
+    Close,
+}
+
+impl PendingPing {
+    /// Returns the next step for a connection that received its last bytes at `received`.
+    ///
+    /// Any later bytes count as the acknowledgement. A client nearby acknowledges within a millisecond, so times in
+    /// whole milliseconds are compared with each other and not with a more precise clock.
+    fn next_step(&mut self, received: u64, now: u64) -> KeepAliveStep {
+        if self.0.take() == Some(received) {
+            return KeepAliveStep::Close;
+        }
+        let silent = Duration::from_millis(now.saturating_sub(received));
+        if silent < PING_INTERVAL {
+            return KeepAliveStep::Wait(PING_INTERVAL - silent);
+        }
+        self.0 = Some(received);
+        KeepAliveStep::Ping
+    }
 }
 
 impl KeepAlive {
     fn new(pings: Option<PingPong>) -> Self {
-        Self { pings, next: Box::pin(tokio::time::sleep(PING_INTERVAL)), pinged_at: None }
+        Self { pings, next: Box::pin(tokio::time::sleep(PING_INTERVAL)), ping: PendingPing::default() }
     }
 
     /// Resolves when the client does not acknowledge a ping.
@@ -113,17 +142,18 @@ impl KeepAlive {
         let Some(pings) = &mut self.pings else { return Poll::Pending };
         let _ = pings.poll_pong(cx);
         while self.next.as_mut().poll(cx).is_ready() {
-            let silent = Duration::from_millis(connection.silent_ms());
-            // Any bytes since the ping count as an acknowledgement.
-            if self.pinged_at.take().is_some_and(|pinged_at| silent >= pinged_at.elapsed()) {
-                self.pings = None;
-                return Poll::Ready(());
-            }
-            let wait = if silent < PING_INTERVAL {
-                PING_INTERVAL - silent
-            } else {
-                self.pinged_at = pings.send_ping(Ping::opaque()).ok().map(|()| Instant::now());
-                PING_TIMEOUT
+            let wait = match self.ping.next_step(connection.received_ms(), connection.now()) {
+                KeepAliveStep::Wait(wait) => wait,
+                KeepAliveStep::Ping => {
+                    if pings.send_ping(Ping::opaque()).is_err() {
+                        self.ping = PendingPing::default();
+                    }
+                    PING_TIMEOUT
+                }
+                KeepAliveStep::Close => {
+                    self.pings = None;
+                    return Poll::Ready(());
+                }
             };
             self.next.as_mut().reset(tokio::time::Instant::now() + wait);
         }
@@ -144,15 +174,22 @@ fn head_bytes(headers: &HeaderMap) -> usize {
 }
 
 /// Serves the request of one stream.
-async fn serve_stream<S: Service>(
+fn serve_stream<S: Service>(
     received: ReceivedRequest,
     reply: SendResponse<Pieces>,
     handlers: Handlers<S>,
     info: Arc<ConnectionInfo>,
     connection: Arc<Connection>,
-) {
-    // State that is only needed to build the response is dropped before sending, which may take long for a watch.
-    let starting = Box::pin(begin_response(received, reply, handlers, info, connection));
+) -> impl Future<Output = ()> {
+    // State that is only needed to build the response is dropped before sending, which may take long for a watch. It is
+    // boxed here, because the arguments of an async function keep their place in its future until it ends.
+    send_started(Box::pin(begin_response(received, reply, handlers, info, connection)))
+}
+
+async fn send_started<B>(starting: Pin<Box<impl Future<Output = Option<StartedResponse<B>>>>>)
+where
+    OutgoingBody<B>: HttpBody<Data = Pieces> + Unpin,
+{
     let Some(StartedResponse { mut body, mut stream, deadline, active_request: _active_request }) = starting.await
     else {
         return;
@@ -317,5 +354,21 @@ where
         if last {
             return Ok(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_client_that_sends_nothing_after_a_ping_is_closed() {
+        let mut ping = PendingPing::default();
+        assert_eq!(ping.next_step(1_000, 11_000), KeepAliveStep::Wait(Duration::from_secs(20)));
+        assert_eq!(ping.next_step(1_000, 31_000), KeepAliveStep::Ping);
+        // The acknowledgement came in the millisecond of the ping, exactly one timeout ago.
+        assert_eq!(ping.next_step(31_000, 46_000), KeepAliveStep::Wait(Duration::from_secs(15)));
+        assert_eq!(ping.next_step(31_000, 61_000), KeepAliveStep::Ping);
+        assert_eq!(ping.next_step(31_000, 76_000), KeepAliveStep::Close);
     }
 }

@@ -114,7 +114,7 @@ impl Connection {
         }
     }
 
-    fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         self.began.elapsed().as_millis() as u64 + 1
     }
 
@@ -225,9 +225,9 @@ impl Connection {
         self.protocol.load(Ordering::Relaxed) == Protocol::Http1 as u8
     }
 
-    /// Returns the time since bytes were last received, in milliseconds.
-    pub(crate) fn silent_ms(&self) -> u64 {
-        self.now().saturating_sub(self.received_at.load(Ordering::Relaxed))
+    /// Returns the time at which bytes were last received, in milliseconds since the connection began.
+    pub(crate) fn received_ms(&self) -> u64 {
+        self.received_at.load(Ordering::Relaxed)
     }
 
     /// Records that written bytes are pending.
