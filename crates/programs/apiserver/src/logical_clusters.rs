@@ -18,12 +18,14 @@ mod router;
 mod slot;
 mod starts;
 mod status;
+mod template;
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_controlplane::Bootstrap;
 use binnacle_meta::Text;
 use binnacle_metrics::Registry;
 use binnacle_registry::Catalog;
@@ -52,7 +54,13 @@ const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) trait ClusterHost: Send + Sync {
     /// Starts a cluster on the current runtime, which takes some milliseconds. Its requests enter through the chain of
     /// the result. `port` is its own port, if it has one.
-    fn start(&self, info: &ClusterInfo, storage: ClusterStorage, port: Option<u16>) -> Result<Cluster, BoxError>;
+    fn start(
+        &self,
+        info: &Arc<ClusterInfo>,
+        storage: ClusterStorage,
+        port: Option<u16>,
+        bootstrap: Bootstrap,
+    ) -> Result<Cluster, BoxError>;
 
     /// Returns the URLs of a cluster for clients, the preferred one first.
     fn urls_of(&self, name: &str, port: Option<u16>) -> Vec<String>;
