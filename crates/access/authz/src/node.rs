@@ -23,7 +23,7 @@ const LEASES: &str = "kube-node-lease";
 /// Authorizes nodes by the graph, and by rules common to all nodes for requests that the graph does not cover.
 pub struct Node {
     graph: Arc<NodeGraph>,
-    rules: Vec<Rule>,
+    rules: Arc<[Rule]>,
     features: NodeFeatures,
 }
 
@@ -47,8 +47,8 @@ type Verdict = Result<(), Text>;
 
 impl Node {
     /// Creates the authorizer. `rules` are those of the role `system:node`.
-    pub fn new(graph: Arc<NodeGraph>, rules: Vec<Rule>, features: NodeFeatures) -> Self {
-        Self { graph, rules, features }
+    pub fn new(graph: Arc<NodeGraph>, rules: impl Into<Arc<[Rule]>>, features: NodeFeatures) -> Self {
+        Self { graph, rules: rules.into(), features }
     }
 
     /// Returns the node name if the user is a node.

@@ -7,14 +7,15 @@ use tokio::sync::watch;
 /// The maximum time that a request waits for the objects.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Counts the kinds that have not been read yet.
+/// Counts the kinds that have not been read yet. They are read when they are requested for the first time.
 pub struct Readiness {
     missing: watch::Sender<usize>,
+    requested: watch::Sender<bool>,
 }
 
 impl Readiness {
     pub fn new(parts: usize) -> Self {
-        Self { missing: watch::Sender::new(parts) }
+        Self { missing: watch::Sender::new(parts), requested: watch::Sender::new(false) }
     }
 
     /// Records that a kind was read for the first time.
@@ -31,11 +32,27 @@ impl Readiness {
         *self.missing.borrow() == 0
     }
 
-    /// Waits until all kinds are read, up to a timeout. Returns true if they are.
+    /// Requests that all kinds are read.
+    pub fn request(&self) {
+        self.requested.send_if_modified(|requested| !std::mem::replace(requested, true));
+    }
+
+    pub fn is_requested(&self) -> bool {
+        *self.requested.borrow()
+    }
+
+    /// Waits until the kinds are requested.
+    pub async fn requested(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.requested.subscribe().wait_for(|requested| *requested).await;
+    }
+
+    /// Requests all kinds and waits until they are read, up to a timeout. Returns true if they are.
     pub async fn wait(&self) -> bool {
         if self.is_ready() {
             return true;
         }
+        self.request();
         let mut missing = self.missing.subscribe();
         tokio::time::timeout(TIMEOUT, missing.wait_for(|missing| *missing == 0)).await.is_ok_and(|ready| ready.is_ok())
     }

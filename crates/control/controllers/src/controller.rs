@@ -42,6 +42,8 @@ struct PeriodicTask {
     interval: Option<Duration>,
     /// The event that triggers the next run before the interval is over.
     trigger: Option<TriggerFn>,
+    /// True if the work was done before, so that the first run follows an interval later.
+    is_resumed: bool,
     /// Reverts the work when the server stops.
     cleanup: Option<RunFn>,
     /// The queues of kube-apiserver's controller; each run counts as one item of each.
@@ -66,6 +68,7 @@ impl Controller {
             required: true,
             interval: interval.map(Duration::from_secs),
             trigger: None,
+            is_resumed: false,
             cleanup: None,
             queues: Vec::new(),
         };
@@ -119,6 +122,11 @@ impl Controller {
         self.with(|periodic| periodic.trigger = Some(bound(state, due)))
     }
 
+    /// Completes the hook at once, and runs for the first time when the interval is over: the work was done before.
+    pub fn resumed(self) -> Self {
+        self.with(|periodic| periodic.is_resumed = true)
+    }
+
     /// Calls `cleanup` at shutdown if a run has succeeded.
     pub fn with_cleanup<S: Send + Sync + 'static>(
         self,
@@ -162,10 +170,15 @@ impl PeriodicTask {
         let fired = shutdown.fired();
         tokio::pin!(fired);
         let mut retry = RETRY_FIRST;
+        let mut is_done_before = self.is_resumed;
         while !shutdown.is_fired() {
-            let counted: Vec<WorkItem> = self.queues.iter().map(|queue| queue.add().begin()).collect();
-            let outcome = (self.run)().await;
-            drop(counted);
+            let outcome = match std::mem::take(&mut is_done_before) {
+                true => Ok(()),
+                false => {
+                    let _counted: Vec<WorkItem> = self.queues.iter().map(|queue| queue.add().begin()).collect();
+                    (self.run)().await
+                }
+            };
             let trigger = self.trigger.as_ref().filter(|_| outcome.is_ok());
             let pause = match outcome {
                 Ok(()) => {

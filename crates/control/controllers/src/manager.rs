@@ -97,3 +97,33 @@ async fn run(stages: Vec<Vec<(Controller, watch::Sender<bool>)>>, hooks: Vec<Pos
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use binnacle_request::ShutdownTrigger;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn resumed_controller_is_done_and_runs_after_its_interval() {
+        let counts = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+        let [resumed, started] = counts.each_ref().map(|count| {
+            Controller::periodic("counter", Some(60), count, |count| {
+                count.fetch_add(1, Ordering::Relaxed);
+                Box::pin(std::future::ready(Ok(())))
+            })
+        });
+        let (trigger, shutdown) = ShutdownTrigger::new();
+        let manager = Manager::start([vec![resumed.resumed(), started]], shutdown);
+        manager.done().await;
+        let runs = || counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+        assert_eq!(runs(), [0, 1]);
+        tokio::time::sleep(Duration::from_secs(61)).await;
+        assert_eq!(runs(), [1, 2]);
+        trigger.fire();
+        manager.ended().await;
+    }
+}

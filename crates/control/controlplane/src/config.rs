@@ -18,8 +18,8 @@ pub struct Config {
     pub kubernetes_node_port: u16,
     /// `--endpoint-reconciler-type`.
     pub endpoint_reconciler: EndpointReconciler,
-    /// True if the roles, bindings and priority classes that every cluster has were checked earlier.
-    pub has_bootstrap_objects: bool,
+    /// What is known of the objects that every cluster has.
+    pub bootstrap: Bootstrap,
     /// `--advertise-address` and `--secure-port`: this server's address for the cluster. Without it the service
     /// `kubernetes` has no endpoint for this server.
     pub advertised: Option<SocketAddr>,
@@ -49,13 +49,25 @@ pub enum EndpointReconciler {
     None,
 }
 
+/// What is known at the start of the objects that every cluster has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bootstrap {
+    /// Nothing: controllers check all of them first.
+    #[default]
+    Unknown,
+    /// The namespaces, roles, bindings, priority classes and fairness objects were just written.
+    Written,
+    /// All exist: the cluster continues after sleep.
+    Complete,
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
             services: ServiceConfig::default(),
             kubernetes_node_port: 0,
             endpoint_reconciler: EndpointReconciler::Lease,
-            has_bootstrap_objects: false,
+            bootstrap: Bootstrap::Unknown,
             advertised: None,
             peer_advertised: None,
             hostname: None,

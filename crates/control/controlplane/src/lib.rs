@@ -25,7 +25,7 @@ mod trust;
 pub use admission_webhooks::start_webhook_informers;
 pub use authorization::{RbacInformers, node_features, node_rules, start_node_graph_informers};
 pub use bound_objects::CachedObjects;
-pub use config::{Config, EndpointReconciler, default_advertise_address};
+pub use config::{Bootstrap, Config, EndpointReconciler, default_advertise_address};
 pub use flowcontrol::start_flow_control_informers;
 pub use identity_lease::identity_lease_name;
 pub use plane::ControlPlane;

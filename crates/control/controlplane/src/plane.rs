@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use binnacle_controllers::Controller;
 use binnacle_features::Features;
-use binnacle_meta::Status;
 use binnacle_registry::Catalog;
 
-use crate::config::Config;
+use crate::config::{Bootstrap, Config};
 use crate::context::ControllerContext;
 use crate::storage_versions::StorageVersions;
 use crate::{
@@ -40,10 +39,18 @@ impl ControlPlane {
 
     /// Returns the controller of the system namespaces. The others depend on it, since objects need their namespace.
     pub fn namespaces(&self) -> Controller {
-        Controller::periodic("start-system-namespaces-controller", Some(60), &self.0, |ctx| {
+        let namespaces = Controller::periodic("start-system-namespaces-controller", Some(60), &self.0, |ctx| {
             Box::pin(system_namespaces::ensure(&ctx.resources))
-        })
-        .optional()
+        });
+        self.resumed(namespaces.optional())
+    }
+
+    /// Lets a controller continue if its objects have been written.
+    fn resumed(&self, controller: Controller) -> Controller {
+        match self.0.config.bootstrap {
+            Bootstrap::Unknown => controller,
+            Bootstrap::Written | Bootstrap::Complete => controller.resumed(),
+        }
     }
 
     /// Returns the other controllers.
@@ -66,8 +73,13 @@ impl ControlPlane {
 
     /// Returns the hook that is done when all caches are filled, if it is enabled.
     pub fn storage_readiness(&self, features: &Features) -> Option<Controller> {
-        let ensure =
-            || Controller::periodic("storage-readiness", None, &self.0, |ctx| Box::pin(storage_readiness::ensure(ctx)));
+        // A cluster that continues fills each cache at its first use.
+        let ensure = || {
+            let readiness = Controller::periodic("storage-readiness", None, &self.0, |ctx| {
+                Box::pin(storage_readiness::ensure(ctx))
+            });
+            self.resumed(readiness)
+        };
         features.enabled("WatchCacheInitializationPostStartHook").then(ensure)
     }
 
@@ -80,12 +92,12 @@ impl ControlPlane {
             })
             .optional()
             .with_cleanup(ctx, |ctx| Box::pin(kubernetes_service::remove_endpoints(ctx))),
-            Controller::periodic("rbac/bootstrap-roles", None, ctx, |ctx| {
-                Box::pin(unless_checked(ctx, bootstrap_roles::ensure(&ctx.resources)))
-            }),
-            Controller::periodic("scheduling/bootstrap-system-priority-classes", None, ctx, |ctx| {
-                Box::pin(unless_checked(ctx, priority_classes::ensure(&ctx.resources)))
-            }),
+            self.resumed(Controller::periodic("rbac/bootstrap-roles", None, ctx, |ctx| {
+                Box::pin(bootstrap_roles::ensure(&ctx.resources))
+            })),
+            self.resumed(Controller::periodic("scheduling/bootstrap-system-priority-classes", None, ctx, |ctx| {
+                Box::pin(priority_classes::ensure(&ctx.resources))
+            })),
             Controller::watch("start-cluster-authentication-info-controller", &[], ctx, |ctx, done, shutdown| {
                 Box::pin(cluster_authentication::run(ctx, done, shutdown))
             }),
@@ -117,21 +129,10 @@ impl ControlPlane {
     fn flow_control(&self) -> [Controller; 2] {
         let ctx = &self.0;
         [
-            Controller::periodic("priority-and-fairness-config-producer", Some(60), ctx, |ctx| {
+            self.resumed(Controller::periodic("priority-and-fairness-config-producer", Some(60), ctx, |ctx| {
                 Box::pin(flowcontrol::ensure(&ctx.resources))
-            }),
+            })),
             Controller::watch("priority-and-fairness-config-consumer", &[], ctx, flowcontrol::maintain_conditions),
         ]
-    }
-}
-
-/// Creates or updates bootstrap objects, unless they were checked earlier.
-async fn unless_checked(
-    ctx: &ControllerContext,
-    ensure: impl Future<Output = Result<(), Status>>,
-) -> Result<(), Status> {
-    match ctx.config.has_bootstrap_objects {
-        true => Ok(()),
-        false => ensure.await,
     }
 }

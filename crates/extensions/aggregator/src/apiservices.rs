@@ -25,6 +25,8 @@ pub struct ApiServiceOptions {
     /// Metrics of unavailable APIServices.
     pub metrics: Option<AvailabilityMetrics>,
     pub queues: Queues,
+    /// True if the APIServices of built-in groups were maintained before, so that the server does not start but continues.
+    pub is_resumed: bool,
 }
 
 type State = ApiServiceOptions;
@@ -81,7 +83,7 @@ mod tests {
         servers: Option<Arc<dyn AggregatedServers>>,
     ) -> RunningControllers {
         let (resources, queues) = (resources.clone(), Queues::default());
-        let options = ApiServiceOptions { resources, registrations, servers, metrics: None, queues };
+        let options = ApiServiceOptions { resources, registrations, servers, metrics: None, queues, is_resumed: false };
         let controllers = api_service_controllers(options);
         RunningControllers::start([vec![controllers.registration, controllers.availability]]).await
     }
@@ -105,6 +107,27 @@ mod tests {
         assert_eq!(core.str_at(&["metadata", "labels", CREATED]), "onstart");
         assert_eq!(condition(&core), ("True", "Local", "Local APIServices are always available"));
         assert_eq!(core.list_at(&["metadata", "managedFields"]).len(), 1);
+    }
+
+    /// An administrator may have deleted one: it returns with the next start.
+    #[tokio::test]
+    async fn continued_server_maintains_only_api_services_of_definitions() {
+        let resources = resources();
+        let (registrations, queues) = (local_apis(), Queues::default());
+        registrations.keep(&api("example.com", "v1"));
+        let of_catalog = resources.clone();
+        let options = ApiServiceOptions {
+            resources: of_catalog,
+            registrations,
+            servers: None,
+            metrics: None,
+            queues,
+            is_resumed: true,
+        };
+        let controllers = api_service_controllers(options);
+        let _running = RunningControllers::start([vec![controllers.registration, controllers.availability]]).await;
+        let names = objects(&resources, GROUP, PLURAL).names("").await.unwrap();
+        assert_eq!(names, ["v1.example.com"]);
     }
 
     /// The cases of the table in kube-apiserver's controller.

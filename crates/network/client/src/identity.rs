@@ -1,8 +1,9 @@
 //! The client certificate for other servers. It is reloaded when its files change, because certificates are rotated
 //! while the server runs.
 
+use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
@@ -25,9 +26,10 @@ pub struct ClientIdentity {
     current: Mutex<CachedKey>,
 }
 
-/// A client certificate that does not change.
-#[derive(Debug)]
-pub struct FixedIdentity(Arc<CertifiedKey>);
+/// A client certificate that is issued when the first server asks for it. `None` means that it could not be issued.
+pub struct IssuedIdentity(LazyLock<Option<Arc<CertifiedKey>>, Issue>);
+
+type Issue = Box<dyn FnOnce() -> Option<Arc<CertifiedKey>> + Send>;
 
 /// Errors of loading a client certificate.
 #[derive(Debug, thiserror::Error)]
@@ -89,16 +91,29 @@ impl ResolvesClientCert for ClientIdentity {
     }
 }
 
-impl FixedIdentity {
-    /// Parses a certificate chain and its key. The key must belong to the certificate.
-    pub fn from_pem(certificate: &str, key: &str) -> Result<Self, IdentityError> {
-        Ok(Self(Arc::new(parse(certificate.as_bytes(), key.as_bytes())?)))
+impl IssuedIdentity {
+    /// Creates an identity from a function that returns a certificate chain and its key as PEM. The key must belong to the
+    /// certificate. A failure is logged, and servers get no certificate.
+    pub fn new<E: Display>(issue: impl FnOnce() -> Result<(String, String), E> + Send + 'static) -> Self {
+        let issue = move || {
+            let issued = issue().map_err(|error| error.to_string()).and_then(|(certificate, key)| {
+                parse(certificate.as_bytes(), key.as_bytes()).map_err(|error| error.to_string())
+            });
+            issued.map(Arc::new).inspect_err(|error| tracing::error!(error, "cannot issue a client certificate")).ok()
+        };
+        Self(LazyLock::new(Box::new(issue)))
     }
 }
 
-impl ResolvesClientCert for FixedIdentity {
+impl fmt::Debug for IssuedIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("IssuedIdentity")
+    }
+}
+
+impl ResolvesClientCert for IssuedIdentity {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.clone())
+        self.0.clone()
     }
 
     fn has_certs(&self) -> bool {
@@ -172,6 +187,25 @@ mod tests {
         assert_eq!(shown(10), second);
         let third = write(10);
         assert_eq!(shown(20), third);
+    }
+
+    #[test]
+    fn issues_a_certificate_for_the_first_server_only() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        let issued = Arc::new(AtomicUsize::new(0));
+        let count = issued.clone();
+        let identity = IssuedIdentity::new(move || {
+            count.fetch_add(1, Ordering::Relaxed);
+            let pair = rcgen::generate_simple_self_signed(["apiserver".to_owned()])?;
+            Ok::<_, rcgen::Error>((pair.cert.pem(), pair.signing_key.serialize_pem()))
+        });
+        assert!(identity.has_certs());
+        assert_eq!(issued.load(Ordering::Relaxed), 0);
+        let shown = [(); 2].map(|()| identity.resolve(&[], &[]).unwrap().cert[0].to_vec());
+        assert_eq!(shown[0], shown[1]);
+        assert_eq!(issued.load(Ordering::Relaxed), 1);
+        let broken = IssuedIdentity::new(|| Ok::<_, String>((String::new(), String::new())));
+        assert!(broken.resolve(&[], &[]).is_none());
     }
 
     #[test]

@@ -36,7 +36,7 @@ mod tls;
 
 pub use certificates::{CertificateMetrics, Flaws, register_webhook_certificates, webhook_certificates};
 pub use exchange::{Answer, AnswerBody, SendError, send};
-pub use identity::{ClientIdentity, FixedIdentity, IdentityError};
+pub use identity::{ClientIdentity, IdentityError, IssuedIdentity};
 pub use metered::{Meter, MeteredStream};
 pub use pool::{Pool, PooledAnswer, PooledBody};
 pub use replay::is_unprocessed;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use binnacle_client::{
-    ClientIdentity, ConnectionOptions, FixedIdentity, IdentityError, Target, Verification, client_config,
+    ClientIdentity, ConnectionOptions, IdentityError, IssuedIdentity, Target, Verification, client_config,
 };
 use binnacle_schema::Value;
 use rustls::client::ResolvesClientCert;
@@ -38,7 +38,7 @@ pub struct Config {
 pub enum ClientCertificate {
     /// The paths of the certificate and its key.
     Files(PathBuf, PathBuf),
-    Fixed(Arc<FixedIdentity>),
+    Issued(Arc<IssuedIdentity>),
 }
 
 impl Default for Config {
@@ -93,7 +93,7 @@ impl Kubelets {
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
         let identity: Option<Arc<dyn ResolvesClientCert>> = match &config.identity {
             Some(ClientCertificate::Files(certificate, key)) => Some(Arc::new(ClientIdentity::load(certificate, key)?)),
-            Some(ClientCertificate::Fixed(identity)) => Some(identity.clone()),
+            Some(ClientCertificate::Issued(identity)) => Some(identity.clone()),
             None => None,
         };
         let unusable = |error: rustls::Error| ConfigError::Unusable(error.to_string());

@@ -115,9 +115,16 @@ impl AuthorizationFiles {
 }
 
 impl Authorizers {
-    /// Starts to follow the objects and the file; the tasks end with the shutdown signal.
-    pub(crate) fn start_reloading(self, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
-        self.roles.start(tasks, shutdown);
+    /// Starts to follow the objects and the file; the tasks end with the shutdown signal. With `on_demand`, roles are read
+    /// when the first decision needs them.
+    pub(crate) fn start_reloading(
+        self,
+        resources: &Catalog,
+        on_demand: bool,
+        tasks: &mut JoinSet<()>,
+        shutdown: &Shutdown,
+    ) {
+        self.roles.start(on_demand, tasks, shutdown);
         if let Some(graph) = &self.nodes {
             start_node_graph_informers(graph, resources, tasks, shutdown);
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_audit::Auditor;
-use binnacle_controllers::Manager;
+use binnacle_controllers::{Manager, PostStartHook};
 use binnacle_registry::Catalog;
 use binnacle_request::ShutdownTrigger;
 use binnacle_server::Chain;
@@ -24,6 +24,8 @@ pub(crate) struct Cluster {
     /// Tasks that watch the data of components; they end with the cluster.
     pub(crate) watch_tasks: JoinSet<()>,
     pub(crate) failed_tasks: FailedTasks,
+    /// The hooks that are done when the cluster can serve.
+    pub(crate) serves_after: Vec<PostStartHook>,
     /// Background tasks for the stores.
     pub(crate) store_maintenance: StoreMaintenance,
     /// The auditor that ends with the cluster.
@@ -51,12 +53,15 @@ pub(crate) struct ShutdownOnDrop(pub(crate) ShutdownTrigger);
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Cluster {
-    /// Runs a cluster without a listener until `stopped` is done. Sends `ready` when the objects of every cluster exist.
+    /// Runs a cluster without a listener until `stopped` is done. Sends `ready` when it can serve, with the objects that
+    /// every cluster has.
     pub(crate) async fn run(mut self, ready: watch::Sender<bool>, stopped: impl Future<Output = ()>) {
         {
-            let Self { controllers, failed_tasks, watch_tasks, .. } = &mut self;
+            let Self { serves_after, failed_tasks, watch_tasks, .. } = &mut self;
             let serving = async {
-                controllers.done().await;
+                for hook in serves_after.iter() {
+                    hook.wait().await;
+                }
                 ready.send_replace(true);
                 std::future::pending::<()>().await;
             };

@@ -10,8 +10,8 @@ use binnacle_registry::StorageOptions;
 use binnacle_request::Shutdown;
 use binnacle_resources::key_prefixes;
 use binnacle_store::{
-    Expect, KeyspaceStore, Op, OverlayStore, PastStore, QuotaStore, Revision, Snapshot, StorageLimits, StorageUsage,
-    Store, StoreError, Txn, prefix_range,
+    Expect, KeyspaceStore, Op, OverlayStore, PastStore, QuotaStore, RangeRequest, Revision, Snapshot, StorageLimits,
+    StorageUsage, Store, StoreError, Txn, prefix_range,
 };
 use bytes::Bytes;
 use tokio::sync::watch;
@@ -173,6 +173,17 @@ impl ClusterStorage {
             None => store,
         });
         stores.map(|store| -> Arc<dyn Store> { Arc::new(KeyspaceStore::new(store, keyspace.clone())) }).collect()
+    }
+
+    /// Returns true if a logical cluster has no keys.
+    pub(crate) async fn is_empty(&self) -> Result<bool, StoreError> {
+        for store in self.views() {
+            let first = RangeRequest { range: prefix_range(b"/"), revision: None, limit: 1, count_only: false };
+            if !store.range(first).await?.kvs.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Returns the prefix of all keys of a cluster, as it sees them.

@@ -151,7 +151,10 @@ impl HealthCheck for InformersCheck {
 
     fn check(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async {
-            if !self.roles.ready.is_ready() {
+            let ready = &self.roles.ready;
+            // Nothing needed roles and bindings until now.
+            let is_ready = if ready.is_requested() { ready.is_ready() } else { ready.wait().await };
+            if !is_ready {
                 return Err("roles and bindings have not been read yet".to_owned());
             }
             match self.webhooks.iter().find(|webhooks| !webhooks.are_read()) {

@@ -23,6 +23,7 @@ mod router;
 mod slot;
 mod starts;
 mod status;
+mod template;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_api_controllers::Selection;
+use binnacle_controlplane::Bootstrap;
 use binnacle_meta::Text;
 use binnacle_metrics::Registry;
 use binnacle_registry::Catalog;
@@ -69,7 +71,13 @@ pub(crate) struct StartOptions {
 pub(crate) trait ClusterHost: Send + Sync {
     /// Starts a cluster on the current runtime, which takes some milliseconds. Its requests enter through the chain of
     /// the result.
-    fn start(&self, info: &ClusterInfo, storage: ClusterStorage, options: StartOptions) -> Result<Cluster, BoxError>;
+    fn start(
+        &self,
+        info: &Arc<ClusterInfo>,
+        storage: ClusterStorage,
+        options: StartOptions,
+        bootstrap: Bootstrap,
+    ) -> Result<Cluster, BoxError>;
 
     /// Returns the URLs of a cluster for clients, the preferred one first.
     fn urls_of(&self, name: &str, port: Option<u16>) -> Vec<String>;

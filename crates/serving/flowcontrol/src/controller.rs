@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -54,7 +54,8 @@ struct Matcher {
     schema: FlowSchema,
     level: Arc<Level>,
     names: Arc<FlowNames>,
-    metrics: Arc<FlowMetrics>,
+    /// Created for the first request: most schemas of most clusters have none.
+    metrics: OnceLock<Arc<FlowMetrics>>,
 }
 
 /// A request that was admitted.
@@ -141,14 +142,13 @@ impl FlowControl {
         let matchers = schemas.into_iter().filter_map(|schema| {
             // A schema whose level is absent is ignored.
             let level = next_levels.get(&schema.level)?.clone();
-            let metrics = Arc::new(self.metrics.flow(&schema.name, &level.name));
             let names = Arc::new(FlowNames {
                 schema: schema.name.clone(),
                 schema_uid: schema.uid.clone(),
                 level: level.name.clone(),
                 level_uid: level.with(|state| state.uid.clone()),
             });
-            Some(Matcher { names, schema, level, metrics })
+            Some(Matcher { names, schema, level, metrics: OnceLock::new() })
         });
         self.current.store(Arc::new(Configuration { schemas: matchers.collect(), levels: next_levels.clone() }));
     }
@@ -175,25 +175,21 @@ impl FlowControl {
             .level
             .with(|state| (state.limits.nominal, state.spec.queuing.map_or(1, |queuing| queuing.hand_size)));
         let seats = seats(info, query, &self.list_sizes, nominal, hand_size);
-        matcher.metrics.observe_estimated_seats(seats);
+        let metrics =
+            matcher.metrics.get_or_init(|| Arc::new(self.metrics.flow(&matcher.schema.name, &matcher.level.name)));
+        metrics.observe_estimated_seats(seats);
         let kind = if info.is_read_only() { RequestKind::ReadOnly } else { RequestKind::Mutating };
         if kind == RequestKind::Mutating
             && info.is_resource_request
             && info.resource != "leases"
             && let Some(watchers) = (self.watcher_counts)(info)
         {
-            matcher.metrics.observe_watchers(watchers);
+            metrics.observe_watchers(watchers);
         }
         let flow = matcher.schema.flow(info, user);
         let hash = self.hasher.hash_one((&matcher.schema.name, &flow));
-        let request = SeatRequest {
-            seats,
-            schema: matcher.schema.name.clone(),
-            flow,
-            hash,
-            metrics: matcher.metrics.clone(),
-            kind,
-        };
+        let request =
+            SeatRequest { seats, schema: matcher.schema.name.clone(), flow, hash, metrics: metrics.clone(), kind };
         let flow = matcher.names.clone();
         match matcher.level.acquire_seat(request, deadline).await {
             Ok(seat) => Ok(AdmittedRequest { seat, flow }),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use binnacle_authn::{AuthenticationResponse, AuthnError};
 use binnacle_authz::{AuthzError, Decision};
-use binnacle_features::Gates;
+use binnacle_features::Features;
 use binnacle_meta::GoDuration;
 use binnacle_metrics::{ExposedMetrics, MetricFamilies, Registry};
 use binnacle_request::latency::Part;
@@ -18,7 +18,7 @@ use binnacle_transport::ConnectionMetrics;
 use http::Method;
 use prometheus::IntGauge;
 
-use self::families::{ComponentFamilies, Families, build_labels};
+use self::families::{ComponentFamilies, Families, FeatureMetrics, build_labels};
 use self::labels::{
     COMPONENT, HandlerLabels, code_label, component, field_validation, names, system_client, username_category,
     verb_with_body,
@@ -48,11 +48,11 @@ pub struct Metrics {
 impl Metrics {
     /// Returns metrics without build information.
     pub fn new() -> Result<Arc<Self>, prometheus::Error> {
-        Self::of(&Build::default(), &Gates::default())
+        Self::of(&Build::default(), &Arc::default())
     }
 
-    pub fn of(build: &Build, gates: &Gates) -> Result<Arc<Self>, prometheus::Error> {
-        let native = gates.enabled("NativeHistograms");
+    pub fn of(build: &Build, features: &Arc<Features>) -> Result<Arc<Self>, prometheus::Error> {
+        let native = features.enabled("NativeHistograms");
         let registry = if native { Registry::with_native_histograms() } else { Registry::new() };
         let metrics = Self {
             families: Families::register(&registry)?,
@@ -69,9 +69,7 @@ impl Metrics {
         component.build_info.with_label_values(&build_labels(build)).set(1.0);
         let fips = binnacle_crypto::fips_module().unwrap_or_default();
         component.crypto.with_label_values(&[binnacle_crypto::PROVIDER, &fips]).set(1.0);
-        for (name, spec, on) in gates.all() {
-            component.features.with_label_values(&[name, spec.stage.label()]).set(f64::from(u8::from(on)));
-        }
+        FeatureMetrics::register(features.clone(), &registry)?;
         registry.register(crate::process::Process::new()?)?;
         Ok(Arc::new(metrics))
     }

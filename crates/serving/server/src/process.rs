@@ -1,5 +1,7 @@
 //! The `process_*` families, read from `/proc` per request. Without `/proc` they are absent.
 
+use std::sync::LazyLock;
+
 use binnacle_metrics::families;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
@@ -69,9 +71,10 @@ impl ProcessUsage {
     }
 }
 
-/// Returns the start time of this process, in seconds of the Unix epoch.
+/// Returns the start time of this process, in seconds of the Unix epoch. It is read once: each cluster has a metric of it.
 pub(crate) fn start_time() -> Option<f64> {
-    Some(boot_time()? + snapshot()?.started)
+    static START: LazyLock<Option<f64>> = LazyLock::new(|| Some(boot_time()? + snapshot()?.started));
+    *START
 }
 
 impl Process {

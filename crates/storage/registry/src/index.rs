@@ -1,13 +1,13 @@
 //! The labels and selectable fields of stored objects, for the watch cache.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata as AnyKind};
 use binnacle_meta::Text;
 use binnacle_schema::{Message, Object};
-use binnacle_scheme::{StoredKind, StoredType, too_large_reason};
+use binnacle_scheme::{SelectableField, StoredKind, StoredType, too_large_reason};
 use binnacle_store::Revision;
 use binnacle_watchcache::{Attrs, IndexError, Indexer, UID};
 use bytes::Bytes;
@@ -19,8 +19,9 @@ const UID_PATH: &[&str] = &[AnyKind::METADATA.name(), ObjectMeta::UID.name()];
 pub struct ResourceIndexer {
     /// True if objects are also selected by shards, which use the UID as the last field.
     sharded: bool,
-    /// The message for decoding, which only has the labels and the sources of selectable fields.
-    message: Message,
+    /// The message for decoding, which only has the labels and the sources of selectable fields. Built for the first
+    /// object: most resources of most clusters have none.
+    message: OnceLock<Message>,
     kind: Arc<StoredType>,
     api_version: Text,
     names: Vec<Text>,
@@ -31,16 +32,20 @@ pub struct ResourceIndexer {
 impl ResourceIndexer {
     /// Creates an indexer for objects in the version in which they are handled.
     pub fn new(kind: Arc<StoredType>, sharded: bool, too_large: Arc<AtomicBool>) -> Self {
-        let selectable = || kind.selectable_fields.iter().filter(|field| !of_key(&field.name));
-        let mut names: Vec<Text> = selectable().map(|field| field.name.clone()).collect();
+        let mut names: Vec<Text> = selectable(&kind).map(|field| field.name.clone()).collect();
         names.extend(sharded.then(|| Text::new_static(UID)));
-        let reads: Vec<Vec<&str>> = selectable().flat_map(|field| field.value.reads()).collect();
-        let mut paths: Vec<&[&str]> = vec![LABELS_PATH];
-        paths.extend(reads.iter().map(Vec::as_slice));
-        paths.extend(sharded.then_some(UID_PATH));
-        let message = kind.codec().narrow(&kind.message, &paths);
         let api_version = kind.storage.group_version_kind().api_version();
-        Self { sharded, message, kind, api_version, names, too_large }
+        Self { sharded, message: OnceLock::new(), kind, api_version, names, too_large }
+    }
+
+    fn message(&self) -> &Message {
+        self.message.get_or_init(|| {
+            let reads: Vec<Vec<&str>> = selectable(&self.kind).flat_map(|field| field.value.reads()).collect();
+            let mut paths: Vec<&[&str]> = vec![LABELS_PATH];
+            paths.extend(reads.iter().map(Vec::as_slice));
+            paths.extend(self.sharded.then_some(UID_PATH));
+            self.kind.codec().narrow(&self.kind.message, &paths)
+        })
     }
 }
 
@@ -51,7 +56,7 @@ impl Indexer for ResourceIndexer {
 
     fn index(&self, _key: &[u8], value: &Bytes, _revision: Revision) -> Result<Attrs, IndexError> {
         let kind = StoredKind::new(&self.kind, &self.api_version);
-        let (object, rewritten) = self.kind.codec().index(&kind, &self.message, value).map_err(IndexError)?;
+        let (object, rewritten) = self.kind.codec().index(&kind, self.message(), value).map_err(IndexError)?;
         if self.kind.custom.is_some() && too_large_reason(rewritten.as_ref().unwrap_or(value)).is_some() {
             self.too_large.store(true, Ordering::Release);
         }
@@ -59,8 +64,7 @@ impl Indexer for ResourceIndexer {
         let metadata = root.at(AnyKind::METADATA);
         let labels = metadata.at(ObjectMeta::LABELS).object().into_iter().flat_map(Object::iter);
         let labels = labels.map(|(key, value)| (key.clone(), value.as_str().unwrap_or("").into())).collect();
-        let selectable = self.kind.selectable_fields.iter().filter(|field| !of_key(&field.name));
-        let mut fields: Vec<Text> = selectable.map(|field| field.of(&object)).collect();
+        let mut fields: Vec<Text> = selectable(&self.kind).map(|field| field.of(&object)).collect();
         fields.extend(self.sharded.then(|| metadata.at(ObjectMeta::UID).str().into()));
         Ok(Attrs { labels, fields, value: rewritten })
     }
@@ -68,6 +72,11 @@ impl Indexer for ResourceIndexer {
     fn compresses(&self) -> bool {
         self.kind.strategy.is_rarely_read()
     }
+}
+
+/// Returns the fields that are read from objects.
+fn selectable(kind: &StoredType) -> impl Iterator<Item = &SelectableField> {
+    kind.selectable_fields.iter().filter(|field| !of_key(&field.name))
 }
 
 /// Returns true if the cache derives the field from the key.

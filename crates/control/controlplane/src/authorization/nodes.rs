@@ -10,6 +10,7 @@ use binnacle_meta::Status;
 use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
 use binnacle_schema::Value;
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use crate::bootstrap_roles;
@@ -62,10 +63,21 @@ pub fn start_node_graph_informers(
 }
 
 /// Returns the rules of the role `system:node`, which apply to all nodes without a binding.
-pub fn node_rules(features: &Features) -> Result<Vec<Rule>, Status> {
+pub fn node_rules(features: &Features) -> Result<Arc<[Rule]>, Status> {
+    /// Those of the last features: all logical clusters of a host have the same.
+    static LAST: Mutex<Option<(Features, Arc<[Rule]>)>> = Mutex::new(None);
+    let mut last = LAST.lock();
+    if let Some((of, rules)) = &*last
+        && of == features
+    {
+        return Ok(rules.clone());
+    }
     let roles = bootstrap_roles::cluster_roles(features)?;
     let role = roles.iter().find(|role| metadata(role).at(ObjectMeta::NAME).str() == "system:node");
-    role.map(Rule::read_all).ok_or_else(|| Status::internal("there is no role system:node"))
+    let rules = role.map(Rule::read_all).ok_or_else(|| Status::internal("there is no role system:node"))?;
+    let rules: Arc<[Rule]> = rules.into();
+    *last = Some((features.clone(), rules.clone()));
+    Ok(rules)
 }
 
 /// Returns the features of the node authorizer that the feature gates enable.

@@ -52,8 +52,9 @@ impl RbacInformers {
     }
 
     /// Starts the informers of the four kinds; they end with the shutdown signal. If the group is not served
-    /// (`--runtime-config`), there are no roles.
-    pub fn start(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
+    /// (`--runtime-config`), there are no roles. With `on_demand`, roles and bindings are read when the first decision needs
+    /// them: those about administrators do not.
+    pub fn start(&self, on_demand: bool, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
         let resource = |kind: RbacKind| Some((kind, self.resources.find(GROUP, "v1", kind.plural())?));
         let served = RbacKind::ALL.into_iter().filter_map(resource);
         let informers: Vec<_> = served
@@ -64,9 +65,19 @@ impl RbacInformers {
             self.index.ready.all();
         }
         self.informers.get_or_init(|| informers.iter().map(Arc::downgrade).collect());
+        if !on_demand {
+            self.index.ready.request();
+        }
         for informer in informers {
-            let index = self.index.clone();
-            tasks.spawn(informer.run(shutdown.clone(), move || index.ready.part()));
+            let (index, shutdown) = (self.index.clone(), shutdown.clone());
+            tasks.spawn(async move {
+                tokio::select! {
+                    () = index.ready.requested() => {}
+                    () = shutdown.fired() => return,
+                }
+                let read = index.clone();
+                informer.run(shutdown, move || read.ready.part()).await;
+            });
         }
     }
 
@@ -75,6 +86,7 @@ impl RbacInformers {
         let informers = self.informers.get().map(|all| all.iter().map(Weak::upgrade).collect::<Option<Vec<_>>>());
         let informers = informers.flatten();
         let informers = informers.ok_or_else(|| Status::too_many_requests("storage is (re)initializing", 1))?;
+        self.index.ready.request();
         try_join_all(informers.iter().map(|informer| informer.catch_up())).await.map(drop)
     }
 }

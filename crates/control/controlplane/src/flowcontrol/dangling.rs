@@ -34,7 +34,12 @@ pub(crate) fn maintain_conditions(
         let find = |plural| ctx.resources.require(GROUP, VERSION, plural);
         let (Ok(schemas), Ok(levels)) = (find(SCHEMAS), find(LEVELS)) else { return };
         let (mut schemas, mut levels) = (ChangeWatcher::all(&schemas), ChangeWatcher::all(&levels));
-        let mut retry: Option<Duration> = None;
+        // Both are watched before the first check, which is one then.
+        tokio::select! {
+            _ = async { tokio::join!(schemas.changed(), levels.changed()) } => {}
+            () = shutdown.fired() => return,
+        }
+        let mut retry: Option<Duration> = Some(Duration::ZERO);
         let queue = ctx.config.queues.queue("priority_and_fairness_config_queue");
         loop {
             tokio::select! {

@@ -98,6 +98,12 @@ impl Registrations {
         self.0.desired.lock().by_name.get(name).cloned()
     }
 
+    /// Returns the names of those that are maintained only at the start.
+    fn on_start(&self) -> HashSet<Text> {
+        let desired = self.0.desired.lock();
+        desired.by_name.iter().filter(|(_, one)| one.automanaged == ON_START).map(|(name, _)| name.clone()).collect()
+    }
+
     fn take_changed(&self) -> BTreeSet<Text> {
         std::mem::take(&mut self.0.desired.lock().changed)
     }
@@ -128,7 +134,8 @@ pub(super) fn watch(state: Arc<State>, done: watch::Sender<bool>, shutdown: Shut
         let Ok(resource) = state.resources.require(GROUP, VERSION, PLURAL) else { return };
         let mut changes = ChangeWatcher::all(&resource);
         let queue = state.queues.queue("autoregister");
-        let mut reconciler = Reconciler { state: &state, existed_at_start: HashSet::new(), done: HashSet::new() };
+        let done_before = if state.is_resumed { state.registrations.on_start() } else { HashSet::new() };
+        let mut reconciler = Reconciler { state: &state, existed_at_start: HashSet::new(), done: done_before };
         let mut failed: BTreeSet<Text> = BTreeSet::new();
         let mut retry: Option<Duration> = None;
         let mut is_first = true;
@@ -179,9 +186,7 @@ struct Reconciler<'a> {
 impl Reconciler<'_> {
     async fn list_names(&mut self, is_first: bool) -> Result<BTreeSet<Text>, Status> {
         let objects = Objects::new(&self.state.resources, GROUP, VERSION, PLURAL)?;
-        let existing = objects.list_as("", Match::Any).await?;
-        let mut names: BTreeSet<Text> =
-            existing.iter().map(|object| metadata(object).at(ObjectMeta::NAME).str().into()).collect();
+        let mut names: BTreeSet<Text> = objects.names("").await?.into_iter().collect();
         if is_first {
             self.existed_at_start = names.iter().cloned().collect();
         }
@@ -225,6 +230,9 @@ async fn reconcile(
     existed_at_start: bool,
     is_first_time: bool,
 ) -> Result<(), Status> {
+    if desired.as_ref().is_some_and(|desired| desired.automanaged == ON_START) && !is_first_time {
+        return Ok(());
+    }
     let objects = Objects::new(resources, GROUP, VERSION, PLURAL)?;
     let resource = objects.resource();
     let context = Context::internal("");
@@ -233,9 +241,6 @@ async fn reconcile(
         Err(status) if status.is(StatusReason::NotFound) => None,
         Err(status) => return Err(status),
     };
-    if desired.as_ref().is_some_and(|desired| desired.automanaged == ON_START) && !is_first_time {
-        return Ok(());
-    }
     let result = match (existing, desired) {
         (None, None) => Ok(()),
         (None, Some(desired)) => {

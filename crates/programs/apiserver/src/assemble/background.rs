@@ -7,7 +7,7 @@ use binnacle_aggregator::Peers;
 use binnacle_audit::Auditor;
 use binnacle_comparison::Shadow;
 use binnacle_controllers::PostStartHook;
-use binnacle_controlplane::{ControlPlane, start_policy_informers};
+use binnacle_controlplane::{Bootstrap, ControlPlane, start_policy_informers};
 use binnacle_egress::{Dialer, Network};
 use binnacle_flowcontrol::FlowControl;
 use binnacle_meta::Text;
@@ -34,6 +34,11 @@ use crate::logical_clusters::Backups;
 use crate::look_back::LookBack;
 use crate::signing::Signing;
 use crate::store_maintenance::StoreMaintenance;
+
+/// The hooks that are done when all paths have handlers, those of custom resources and of aggregated APIs, and when writes
+/// need not wait for the storage versions of this server.
+const ROUTES: [&str; 3] =
+    ["crd-informer-synced", "start-kube-aggregator-informers", "built-in-resources-storage-version-updater"];
 
 /// A cluster that lacks only its handler chain.
 pub(super) struct Background {
@@ -64,6 +69,8 @@ pub(super) struct Background {
     pub(super) shadow: Option<Arc<Shadow>>,
     pub(super) store_maintenance: StoreMaintenance,
     pub(super) failed_tasks: FailedTasks,
+    /// The hooks that are done when the cluster can serve.
+    pub(super) serves_after: Vec<PostStartHook>,
     pub(super) health: Arc<Health>,
     pub(super) health_metrics: Arc<HealthMetrics>,
 }
@@ -95,10 +102,15 @@ impl Background {
         let bundles = (&security.clients, security.proxies.as_ref());
         authorities::watch(&mut watch_tasks, shutdown, &base.config.authentication, bundles, &access.trust);
         follow_issuers(security.issuers, &mut watch_tasks, shutdown);
-        security.authorization.start_reloading(&catalog, &mut watch_tasks, shutdown);
+        security.authorization.start_reloading(&catalog, storage.is_logical(), &mut watch_tasks, shutdown);
         manifests.start_reloading(&mut watch_tasks, shutdown);
         let mut hooks = built_in.controllers.hooks().to_vec();
         hooks.extend(start_informers(&access, peers.as_ref(), &catalog, &mut watch_tasks, shutdown)?);
+        let serves_after = match base.config.misc.bootstrap {
+            Bootstrap::Unknown | Bootstrap::Written => built_in.controllers.hooks().to_vec(),
+            // All else exists already.
+            Bootstrap::Complete => hooks.iter().filter(|hook| ROUTES.contains(&hook.name())).cloned().collect(),
+        };
         let fairness =
             crate::fairness::start(&base.config.generic, &catalog, &base.metrics, &mut watch_tasks, shutdown)?;
         let dialer = base.egress.dialer(Network::ControlPlane);
@@ -151,6 +163,7 @@ impl Background {
             shadow,
             store_maintenance,
             failed_tasks,
+            serves_after,
             health,
             health_metrics,
         })

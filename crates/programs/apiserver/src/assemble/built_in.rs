@@ -19,10 +19,11 @@ use binnacle_authz::Authorizer;
 use binnacle_builtin::Releases;
 use binnacle_controllers::{Controller, Manager, Queues};
 use binnacle_controlplane::{
-    Config, ControlPlane, EndpointReconciler, RbacInformers, Trust, default_advertise_address,
+    Bootstrap, Config, ControlPlane, EndpointReconciler, RbacInformers, Trust, default_advertise_address,
 };
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_endpoints::Api;
+use binnacle_features::Features;
 use binnacle_meta::Text;
 use binnacle_metrics::WorkQueues;
 use binnacle_registry::admission::Admission;
@@ -182,7 +183,7 @@ fn hooks(
 }
 
 /// Returns the controllers of the two stages of the start: those of the second stage depend on objects that the first
-/// creates.
+/// creates, unless these exist.
 fn stages(
     plane: &ControlPlane,
     own: &Config,
@@ -203,6 +204,7 @@ fn stages(
         servers: Some(Arc::new(access.aggregator.clone())),
         metrics: Some(access.availability.clone()),
         queues: own.queues.clone(),
+        is_resumed: own.bootstrap != Bootstrap::Unknown,
     });
     let registration = api_services.registration.after(definitions.name());
     let mut then = plane.controllers();
@@ -211,7 +213,27 @@ fn stages(
         let (name, address) = (plane.server_name().to_owned(), own.peer_address(resources.features()));
         then.push(peer_endpoint_controller(PeerEndpoint { resources: resources.clone(), name, address }));
     }
-    [vec![plane.namespaces(), services.cidr], then]
+    let first = vec![plane.namespaces(), services.cidr];
+    match own.bootstrap {
+        Bootstrap::Complete => {
+            let resumed = |controller| resumed(controller, own, resources.features());
+            [Vec::new(), first.into_iter().chain(then).map(resumed).collect()]
+        }
+        Bootstrap::Unknown | Bootstrap::Written => [first, then],
+    }
+}
+
+/// Lets the controllers of a cluster that has slept continue. Those of what ends with the sleep start anew: the endpoints
+/// of the service `kubernetes`, and what other servers know of this one if they use it.
+fn resumed(controller: Controller, own: &Config, features: &Features) -> Controller {
+    let is_known_to_others =
+        features.enabled("StorageVersionAPI") || features.enabled("UnknownVersionInteroperabilityProxy");
+    match controller.name() {
+        "bootstrap-controller" if own.endpoint_reconciler != EndpointReconciler::None => controller,
+        "built-in-resources-storage-version-updater" | "peer-endpoint-reconciler-controller" => controller,
+        "start-kube-apiserver-identity-lease-controller" if is_known_to_others => controller,
+        _ => controller.resumed(),
+    }
 }
 
 /// Returns the controllers of a server that only reads its store: none of them writes.
@@ -253,7 +275,7 @@ fn control_plane_config(config: &Settings, address: SocketAddr, access: &Access)
         peer_advertised: config.misc.peer_advertised,
         hostname: config.misc.hostname.clone(),
         endpoint_reconciler: config.misc.endpoint_reconciler,
-        has_bootstrap_objects: config.misc.has_bootstrap_objects,
+        bootstrap: config.misc.bootstrap,
         kubernetes_node_port: config.misc.kubernetes_service_node_port,
         storage_initialization: config.generic.storage_initialization,
         leadership: config.misc.leadership,

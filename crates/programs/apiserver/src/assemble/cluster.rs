@@ -63,6 +63,7 @@ pub(super) fn complete(mut server: Background) -> Cluster {
         controllers: built_in.controllers,
         watch_tasks: server.watch_tasks,
         failed_tasks: server.failed_tasks,
+        serves_after: server.serves_after,
         store_maintenance: server.store_maintenance,
         auditor: server.auditor,
         usage: server.storage.usage(),

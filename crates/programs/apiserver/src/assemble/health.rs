@@ -93,7 +93,9 @@ impl HealthSources<'_> {
         };
         [
             StartedCheck::new("start-apiserver-admission-initializer", initialized),
-            StartedCheck::new("generic-apiserver-start-informers", move || roles.ready.is_ready()),
+            StartedCheck::new("generic-apiserver-start-informers", move || {
+                roles.ready.is_ready() || !roles.ready.is_requested()
+            }),
             StartedCheck::new("storage-object-count-tracker-hook", move || counted.is_done()),
             last,
         ]

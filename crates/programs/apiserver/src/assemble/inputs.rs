@@ -80,7 +80,7 @@ impl Inputs {
         let canary = front.watch_workers();
         let features = Arc::new(config.features());
         let version = build(config.generic.reported_version.as_deref());
-        let metrics = Metrics::of(&version, &features.gates).map_err(not_registered)?;
+        let metrics = Metrics::of(&version, &features).map_err(not_registered)?;
         let egress = load_egress(&config, metrics.registry())?;
         let files = ConfigFiles::load(&config, &egress)?;
         let external = ExternalKeys::connect(&config.authentication.service_accounts, metrics.registry()).await?;

@@ -2,15 +2,15 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use binnacle_api_controllers::Selection;
 use binnacle_audit::Auditor;
-use binnacle_client::FixedIdentity;
-use binnacle_controlplane::{EndpointReconciler, identity_lease_name};
+use binnacle_client::IssuedIdentity;
+use binnacle_controlplane::{Bootstrap, EndpointReconciler, identity_lease_name};
 use binnacle_egress::Egress;
-use binnacle_kubelet::{ClientCertificate, ConfigError};
+use binnacle_features::Features;
+use binnacle_kubelet::ClientCertificate;
 use binnacle_pki::{ClusterKeys, system_clock};
 use binnacle_request::{BoxError, Shutdown};
 use binnacle_server::{Canary, Metrics};
@@ -39,6 +39,7 @@ const AUDIT_ANNOTATION: &str = "binnacle.dev/logical-cluster";
 /// The parts of the host that its logical clusters use.
 pub(super) struct SharedHost {
     settings: Settings,
+    features: Arc<Features>,
     storage: ClusterStorage,
     canary: Arc<Canary>,
     egress: Egress,
@@ -72,6 +73,7 @@ impl SharedHost {
             times: Arc::new(Times::new(LeaseHistory::of(&host.storage))),
             itself: itself.clone(),
             settings: settings_of_clusters(&base.config),
+            features: base.features.clone(),
             storage: host.storage.clone(),
             canary: host.canary.clone(),
             egress: base.egress.clone(),
@@ -133,9 +135,9 @@ impl SharedHost {
         storage: ClusterStorage,
         (url, advertised_port): (String, u16),
     ) -> Result<Inputs, StartFailure> {
-        let features = Arc::new(config.features());
+        let features = self.features_of(&config);
         let version = build(config.generic.reported_version.as_deref());
-        let metrics = Metrics::of(&version, &features.gates).map_err(not_registered)?;
+        let metrics = Metrics::of(&version, &features).map_err(not_registered)?;
         let files = ConfigFiles::load(&config, &self.egress)?;
         let plugins = load_plugin_options(&config, &features)?;
         register_metrics(&config, metrics.registry()).map_err(not_registered)?;
@@ -143,6 +145,13 @@ impl SharedHost {
         let (egress, address) = (self.egress.clone(), self.address);
         let base = Base { config, features, metrics, egress, server_name, address, advertised_port, url };
         Ok(Inputs { base, canary: self.canary.clone(), storage, files, external: None, plugins })
+    }
+
+    fn features_of(&self, config: &Settings) -> Arc<Features> {
+        match config.storage.read_only == self.features.read_only {
+            true => self.features.clone(),
+            false => Arc::new(config.features()),
+        }
     }
 
     fn identity(&self, keys: &ClusterKeys, path: String) -> Result<ClusterIdentity, StartFailure> {
@@ -157,12 +166,13 @@ impl SharedHost {
 
     fn assemble(
         &self,
-        info: &ClusterInfo,
+        info: &Arc<ClusterInfo>,
         storage: ClusterStorage,
         options: StartOptions,
+        bootstrap: Bootstrap,
     ) -> Result<Cluster, StartFailure> {
         let StartOptions { port, controllers } = options;
-        let ClusterInfo { name, keys, limits, has_started, .. } = info;
+        let ClusterInfo { name, keys, limits, .. } = &**info;
         // The issuer of tokens stays the same when the cluster gets other names.
         let url = self.path_url(name);
         let mut config = self.settings.clone();
@@ -176,8 +186,8 @@ impl SharedHost {
         config.authentication.service_accounts.issuers = vec![url.clone()];
         config.authentication.service_accounts.jwks_uri = Some(format!("{url}/openid/v1/jwks"));
         config.authentication.api_audiences = vec![url.clone()];
-        config.misc.has_bootstrap_objects = has_started.load(Ordering::Relaxed);
-        config.misc.kubelet.identity = Some(kubelet_client(keys)?);
+        config.misc.bootstrap = bootstrap;
+        config.misc.kubelet.identity = Some(kubelet_client(info));
         let storage = storage.limited(limits.storage.subscribe());
         let inputs = self.inputs(config, storage, (url, port.unwrap_or(self.address.port())))?;
         let apis = Apis::build(Security::prepare(inputs, self.identity(keys, format!("/clusters/{name}"))?)?)?;
@@ -203,8 +213,14 @@ impl SharedHost {
 }
 
 impl ClusterHost for SharedHost {
-    fn start(&self, info: &ClusterInfo, storage: ClusterStorage, options: StartOptions) -> Result<Cluster, BoxError> {
-        Ok(self.assemble(info, storage, options)?)
+    fn start(
+        &self,
+        info: &Arc<ClusterInfo>,
+        storage: ClusterStorage,
+        options: StartOptions,
+        bootstrap: Bootstrap,
+    ) -> Result<Cluster, BoxError> {
+        Ok(self.assemble(info, storage, options, bootstrap)?)
     }
 
     fn urls_of(&self, name: &str, port: Option<u16>) -> Vec<String> {
@@ -232,10 +248,10 @@ impl ClusterHost for SharedHost {
 }
 
 /// Returns the client certificate for kubelets of a cluster, which trust the cluster's authority.
-fn kubelet_client(keys: &ClusterKeys) -> Result<ClientCertificate, StartFailure> {
-    let pair = keys.kubelet_client(system_clock()())?;
-    let identity = FixedIdentity::from_pem(&pair.certificate, &pair.key).map_err(ConfigError::from)?;
-    Ok(ClientCertificate::Fixed(Arc::new(identity)))
+fn kubelet_client(info: &Arc<ClusterInfo>) -> ClientCertificate {
+    let info = info.clone();
+    let issue = move || info.keys.kubelet_client(system_clock()()).map(|pair| (pair.certificate, pair.key));
+    ClientCertificate::Issued(Arc::new(IssuedIdentity::new(issue)))
 }
 
 /// Returns the settings of logical clusters: those of the host without what belongs to the host alone. Users of the host

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use super::StartOptions;
 use super::limits::{Limits, Quota};
-use super::starts::{AwakeGuard, Starts};
+use super::starts::{AwakeGuard, StartedCluster, Starts};
 
 /// The maximum time that requests wait for the controllers of a cluster that starts. The cluster then serves
 /// nevertheless, as a server does that cannot write its own objects.
@@ -250,7 +250,9 @@ impl Slot {
         let storage = self.starts.host.storage_of(&self.info.uid).with_history().await;
         let storage = storage.map_err(|error| Unavailable::Start(error.into()))?;
         self.started.fetch_add(1, Ordering::Relaxed);
-        let cluster = self.starts.start(&self.info, storage, options.clone()).await.map_err(Unavailable::Start)?;
+        let StartedCluster { cluster, is_new } =
+            self.starts.start(&self.info, storage, options.clone()).await.map_err(Unavailable::Start)?;
+        let resources = cluster.resources.clone();
         self.usage.store(cluster.usage.clone());
         let chain = cluster.chain.clone();
         let (ready, mut is_ready) = watch::channel(false);
@@ -265,9 +267,13 @@ impl Slot {
         };
         let task = tokio::spawn(cluster.run(ready, stopped));
         // A cluster that ends before it is ready refuses requests.
-        let waited = tokio::time::timeout(START_PATIENCE, is_ready.wait_for(|ready| *ready)).await;
-        if matches!(waited, Ok(Ok(_))) {
+        let waited = tokio::time::timeout(START_PATIENCE, is_ready.wait_for(|ready| *ready));
+        let is_ready = matches!(waited.await, Ok(Ok(_)));
+        if is_ready {
             self.info.has_started.store(true, Ordering::Relaxed);
+            if is_new {
+                self.starts.record(&resources).await;
+            }
         }
         *state = State::Awake(ClusterTask { started_with: options, stop, task, _awake: self.starts.count(began) });
         self.chain.store(Some(chain.clone()));

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use binnacle_api_controllers::Selection;
 use binnacle_controllers::Leadership;
-use binnacle_controlplane::EndpointReconciler;
+use binnacle_controlplane::{Bootstrap, EndpointReconciler};
 use binnacle_services::ServiceRouting;
 
 use super::values::{Cidr, PortRange};
@@ -39,8 +39,8 @@ pub struct Misc {
     pub kubernetes_service_node_port: u16,
     /// True when the server hosts logical clusters.
     pub logical_clusters: bool,
-    /// True for a logical cluster that continues after sleep: its roles and priority classes were checked before.
-    pub has_bootstrap_objects: bool,
+    /// What is known of the objects that every cluster has; only of logical clusters.
+    pub bootstrap: Bootstrap,
     /// `--logical-cluster-domain`: each cluster has the host name `NAME.DOMAIN`.
     pub cluster_domain: Option<String>,
     /// The number of logical clusters that may be awake without requests.
@@ -69,7 +69,7 @@ impl Default for Misc {
             rejects_redirects: true,
             kubernetes_service_node_port: 0,
             logical_clusters: false,
-            has_bootstrap_objects: false,
+            bootstrap: Bootstrap::Unknown,
             cluster_domain: None,
             max_awake_clusters: 500,
             controllers: Selection::default(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use binnacle_api_controllers::Selection;
 use binnacle_apiserver::settings::{Cidr, Misc, PortRange};
 use binnacle_controllers::Leadership;
-use binnacle_controlplane::EndpointReconciler;
+use binnacle_controlplane::{Bootstrap, EndpointReconciler};
 use binnacle_meta::go_quote;
 use binnacle_services::ServiceRouting;
 
@@ -195,7 +195,7 @@ impl FromFlags for Misc {
         Ok(Self {
             kubernetes_service_node_port: kubernetes_node_port(flags, ports)?,
             logical_clusters: logical_clusters(flags)?,
-            has_bootstrap_objects: false,
+            bootstrap: Bootstrap::Unknown,
             cluster_domain: cluster_domain(flags)?,
             max_awake_clusters: max_awake_clusters(flags)?,
             controllers: controllers(flags)?,

@@ -1,6 +1,12 @@
 //! The families of requests, authentication and authorization, and of the component: build information and features.
 
-use binnacle_metrics::{HistogramVec, families};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use binnacle_features::Features;
+use binnacle_metrics::{ComputedGauge, Family, HistogramVec, Registry, families, register_family};
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, exponential_buckets, linear_buckets};
 
 use crate::version::{self, Build};
@@ -86,8 +92,51 @@ families! {
              build date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.";
         pub(super) crypto: GaugeVec = "binnacle_crypto_provider_info" by ["provider", "fips"],
             "A metric with a constant '1' value labeled by the cryptography provider and the version of its FIPS module.";
-        pub(super) features: GaugeVec = "kubernetes_feature_enabled" by ["name", "stage"],
+    }
+}
+
+families! {
+    struct FeatureFamilies {
+        enabled: ComputedGauge = "kubernetes_feature_enabled" by ["name", "stage"],
             "[BETA] This metric records the data about the stage and enablement of a k8s feature.";
+    }
+}
+
+/// The values of the feature gates. Their hundreds of metrics are computed at each scrape, since most logical clusters are
+/// never scraped; a reset removes them.
+#[derive(Clone)]
+pub(super) struct FeatureMetrics {
+    families: Arc<FeatureFamilies>,
+    features: Arc<Features>,
+    is_reset: Arc<AtomicBool>,
+}
+
+impl FeatureMetrics {
+    pub(super) fn register(features: Arc<Features>, registry: &Registry) -> Result<(), prometheus::Error> {
+        let families = Arc::new(FeatureFamilies::build()?);
+        register_family(registry, Self { families, features, is_reset: Arc::default() }).map(drop)
+    }
+}
+
+impl Collector for FeatureMetrics {
+    fn desc(&self) -> Vec<&Desc> {
+        self.families.desc()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        if self.is_reset.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let enabled = &self.families.enabled;
+        let gates = self.features.gates.all();
+        let metrics = gates.map(|(name, spec, on)| enabled.metric(&[name, spec.stage.label()], u8::from(on).into()));
+        vec![enabled.with(metrics.collect())]
+    }
+}
+
+impl Family for FeatureMetrics {
+    fn reset(&self) {
+        self.is_reset.store(true, Ordering::Relaxed);
     }
 }
 

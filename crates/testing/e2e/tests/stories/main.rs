@@ -81,6 +81,7 @@ mod logical_cluster_backups;
 mod logical_cluster_forks;
 mod logical_cluster_host;
 mod logical_cluster_quotas;
+mod logical_cluster_starts;
 mod logical_clusters;
 mod look_back;
 mod lost_answers;
