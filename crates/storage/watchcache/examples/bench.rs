@@ -363,7 +363,9 @@ async fn resumed() -> Result<(), BoxError> {
             for node in (half..NODES).step_by(2) {
                 let interest = interest(None, "", &format!("spec.nodeName=node-{node}")).unwrap_or_default();
                 let selection = cache.selection(interest);
-                let Ok(mut watcher) = cache.subscribe(selection, Start::After(began), soon()).await else { return false };
+                let Ok(mut watcher) = cache.subscribe(selection, Start::After(began), soon()).await else {
+                    return false;
+                };
                 let mut items = Vec::new();
                 while items.len() < EVENTS / NODES {
                     if watcher.next_batch(256, &mut items).await.is_err() {
