@@ -5,6 +5,8 @@ use std::fmt::Write;
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 420.0;
 const MARGIN: f64 = 60.0;
+/// The distance of the names of series.
+const LINE: f64 = 16.0;
 const COLORS: [&str; 4] = ["#1b6ca8", "#c8553d", "#2a9d62", "#8a5fb0"];
 
 pub(crate) struct Chart {
@@ -55,7 +57,10 @@ impl Chart {
     pub(crate) fn svg(&self) -> String {
         let points = self.series.iter().flat_map(|series| &series.points);
         let x = Axis::new(points.clone().map(|point| point.0), MARGIN, WIDTH - MARGIN);
-        let y = Axis::new(points.map(|point| point.1), HEIGHT - MARGIN, MARGIN);
+        let mut y = Axis::new(points.clone().map(|point| point.1), HEIGHT - MARGIN, MARGIN);
+        // The names of the series need room above the lines.
+        let highest = points.map(|point| y.place(point.1)).fold(HEIGHT, f64::min);
+        y.high += i32::from(highest < MARGIN + LINE * self.series.len() as f64);
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" \
              font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
@@ -73,7 +78,7 @@ impl Chart {
             text((MARGIN - 6.0, y.place(tick) + 4.0), "end", &tick.to_string());
         }
         for (at, series) in self.series.iter().enumerate() {
-            text((WIDTH - MARGIN, MARGIN + 16.0 * at as f64), "end", &series.name);
+            text((WIDTH - MARGIN, MARGIN + LINE * at as f64), "end", &series.name);
         }
         for tick in y.ticks() {
             let (left, right, at) = (MARGIN, WIDTH - MARGIN, y.place(tick));
@@ -89,7 +94,7 @@ impl Chart {
                  <circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\" fill=\"{color}\"/>",
                 line.join(" "),
                 WIDTH - MARGIN + 10.0,
-                MARGIN + 16.0 * at as f64 - 4.0
+                MARGIN + LINE * at as f64 - 4.0
             );
         }
         svg.push_str("</svg>\n");

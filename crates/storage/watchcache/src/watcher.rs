@@ -221,12 +221,11 @@ impl Watcher {
                     return true;
                 }
                 next = event.sequence + 1;
-                let meta = |entry: Option<&Arc<crate::Entry>>| entry.map(|entry| entry.meta.clone());
-                let (old, new) = (meta(event.old()), meta(event.new_entry()));
                 if event.revision() <= self.mailbox.from {
                     continue;
                 }
-                if let Some(change) = self.mailbox.selection().change(old.as_ref(), new.as_ref()) {
+                let (old, new) = (event.old().map(|old| &old.meta), event.new_entry().map(|new| &new.meta));
+                if let Some(change) = self.mailbox.selection().change(old, new) {
                     retained_bytes += event.retained_bytes();
                     self.delivered = event.revision();
                     out.push(WatchItem::Event { change, event });

@@ -43,7 +43,6 @@ enum Destination {
 }
 
 /// The body of a response.
-#[expect(clippy::large_enum_variant, reason = "almost all bodies are of a chain, and need no allocation")]
 pub(crate) enum RoutedBody {
     OfChain(TrackedBody),
     /// A refusal without a chain.
