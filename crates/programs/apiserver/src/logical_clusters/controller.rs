@@ -181,8 +181,9 @@ impl Controller {
         uid: &Text,
     ) -> Result<&'static str, Status> {
         let spec = spec_of(object)?;
-        if let Some(source) = Source::of(object) {
-            self.clusters.forks.ensure(&self.clusters, uid, &source).await?;
+        let source = Source::of(object);
+        if let Some(source) = &source {
+            self.clusters.forks.ensure(&self.clusters, uid, source).await?;
         }
         let mut known = self.clusters.find(name);
         let mut keys = None;
@@ -203,7 +204,11 @@ impl Controller {
                     None => resources.credentials.keys(name, uid).await?,
                 };
                 let (starts, shutdown) = (self.clusters.starts.clone(), self.shutdown.clone());
-                Arc::new(Slot::new((name.clone(), uid.clone()), keys, starts, shutdown, spec.clone()))
+                let slot = Slot::new((name.clone(), uid.clone()), keys, starts, shutdown, spec.clone());
+                if self.has_bootstrap_objects(source.as_ref()) {
+                    slot.mark_started();
+                }
+                Arc::new(slot)
             }
         };
         slot.set_spec(spec.clone()).await;
@@ -222,6 +227,12 @@ impl Controller {
         let opened = self.clusters.ports.set(&slot, spec.port).await;
         opened.map_err(|error| Status::service_unavailable(error.to_string()))?;
         Ok(if spec.suspended { "Suspended" } else { "Ready" })
+    }
+
+    /// Returns true if a fork of the source, as it is now, has the objects that every cluster has.
+    fn has_bootstrap_objects(&self, source: Option<&Source>) -> bool {
+        let source = source.filter(|source| source.revision.is_none());
+        source.and_then(|source| self.clusters.find(&source.cluster)).is_some_and(|slot| slot.has_started())
     }
 
     /// Deletes the data of a cluster, and then its object.

@@ -159,6 +159,15 @@ impl Slot {
         &self.info.uid
     }
 
+    /// Returns true if the cluster has the objects that every cluster has.
+    pub(super) fn has_started(&self) -> bool {
+        self.info.has_started.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn mark_started(&self) {
+        self.info.has_started.store(true, Ordering::Relaxed);
+    }
+
     pub(super) fn keys(&self) -> &ClusterKeys {
         &self.info.keys
     }

@@ -148,9 +148,8 @@ fn deleted_objects_are_put_back() {
         kubectl.ok(&["delete", "clusterrole", "reader"]);
         kubectl.ok(&["patch", "configmap", "three", "--namespace=default", "--patch", r#"{"data": {"of": "new"}}"#]);
         let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
-        let undelete = |arguments: &[&str]| {
-            Tool::run(&[&["undelete", &kubeconfig, "--at", &revision], arguments].concat())
-        };
+        let undelete =
+            |arguments: &[&str]| Tool::run(&[&["undelete", &kubeconfig, "--at", &revision], arguments].concat());
         let done = undelete(&["configmaps", "one"]);
         assert_eq!((done.code, done.out.as_str()), (Some(0), "configmaps/one in default: created\n"), "{done:?}");
         let done = undelete(&["clusterroles.rbac.authorization.k8s.io", "reader"]);
