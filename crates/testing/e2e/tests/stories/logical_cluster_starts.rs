@@ -99,7 +99,7 @@ fn woken_cluster_reads_roles_when_a_decision_needs_them() {
     // The definition is served to the request that wakes the cluster.
     assert_eq!(a.ok(&["get", "things.clusters.test", "--output=name"]), "thing.clusters.test/t\n");
     let used = caches(&a);
-    assert!(used.contains("things") && unused.iter().all(|unused| !used.contains(*unused)), "{used:?}");
+    assert!(used.contains("apiservices") && unused.iter().all(|unused| !used.contains(*unused)), "{used:?}");
     // A list reads all objects, whether anything used the resource before or not.
     assert_eq!(a.ok(&["get", "clusterroles", "--output=name"]), roles);
     host.wait_for_awake(0);
