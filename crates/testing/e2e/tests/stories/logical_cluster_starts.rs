@@ -84,7 +84,8 @@ fn woken_cluster_reads_roles_when_a_decision_needs_them() {
     a.ok(&["wait", "--for=condition=Established", "crd/things.clusters.test", "--timeout=30s"]);
     a.ok_with(&["create", "-f", "-"], r#"{"apiVersion":"clusters.test/v1","kind":"Thing","metadata":{"name":"t"}}"#);
     a.ok(&["create", "serviceaccount", "robot", "--namespace=default"]);
-    a.ok(&["create", "clusterrolebinding", "robot", "--clusterrole=view", "--serviceaccount=default:robot"]);
+    a.ok(&["create", "clusterrole", "reader", "--verb=get,list", "--resource=configmaps"]);
+    a.ok(&["create", "clusterrolebinding", "robot", "--clusterrole=reader", "--serviceaccount=default:robot"]);
     make_map(&a, "one");
     let token = a.ok(&["create", "token", "robot", "--namespace=default"]);
     let roles = a.ok(&["get", "clusterroles", "--output=name"]);
