@@ -101,7 +101,7 @@ impl OverlayStore {
         }
         let more = merge.next().await?.is_some();
         let count = if more { kvs.len() + 1 + merge.rest() } else { kvs.len() };
-        Ok(RangeResponse { kvs, more, count, revision: merge.revision() })
+        Ok(RangeResponse { kvs, more, count, revision: merge.current() })
     }
 
     async fn delete_each(&self, range: Range<Bytes>) -> Result<u64, StoreError> {

@@ -33,7 +33,7 @@ impl Fixture {
         });
         let (trigger, shutdown) = ShutdownTrigger::new();
         let mut informers = JoinSet::new();
-        feed.get().unwrap().start(&mut informers, &shutdown);
+        feed.get().unwrap().start(false, &mut informers, &shutdown);
         let fixture = Self { resources, _trigger: trigger, _informers: informers };
         fixture.create(&masters(), "roles", "n", role("held", held)).await.unwrap();
         fixture.create(&masters(), "rolebindings", "n", binding("held", "Role", "held", "alice")).await.unwrap();

@@ -52,7 +52,7 @@ impl<'a> Merge<'a> {
         })
     }
 
-    pub(super) fn revision(&self) -> Revision {
+    pub(super) fn current(&self) -> Revision {
         self.current
     }
 
