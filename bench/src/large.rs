@@ -158,7 +158,7 @@ async fn update(clients: &Clients, pid: u32, objects: usize, time: Duration) -> 
     all
 }
 
-/// Starts the server again, while a thread looks at its log and asks for its health.
+/// Starts the server again, while a thread reads its log and requests its health.
 fn observed_start(server: &mut Server) -> Start {
     let (log, address) = (server.temp().path().join("stderr"), server.address);
     let began = Instant::now();
@@ -218,7 +218,7 @@ async fn values(clients: &Clients, count: usize) -> u64 {
         };
         let (objects, sizes) = (of("apiserver_resource_objects"), of("apiserver_resource_size_estimate_bytes"));
         let builtin = count as f64 * (1.0 - mixture::CUSTOM);
-        // Endpoint slices were the last to be asked for, and before that their size is not known.
+        // The size of endpoint slices was requested last; before, it is unknown.
         let are_all = text.lines().any(|line| {
             line.contains("size_estimate_bytes{") && line.contains("\"endpointslices\"") && !line.ends_with(" -1")
         });

@@ -20,7 +20,7 @@ pub(crate) struct Mixture {
     text: String,
 }
 
-/// What the object of a number is.
+/// The kind of the object with a number.
 enum Kind {
     ConfigMap,
     Secret,

@@ -44,7 +44,7 @@ pub(crate) struct Fleet {
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) service_events: AtomicU64,
-    /// Watches that were told that their version is too old.
+    /// Watches whose version is too old for the server.
     pub(crate) expired: AtomicU64,
     /// Connections and watches that were refused and tried again.
     pub(crate) retried: AtomicU64,

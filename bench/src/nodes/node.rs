@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
-/// What the watches of a node are, by agent. `{node}` is the node's name and `{namespace}` that of its pod. Eight are
+/// The watches of a node, by agent. `{node}` is the node's name and `{namespace}` that of its pod. Eight are
 /// selected by node.
 const WATCHES: [&str; 18] = [
     // kubelet

@@ -26,7 +26,7 @@ pub struct ClientIdentity {
     current: Mutex<CachedKey>,
 }
 
-/// A client certificate that is issued when the first server asks for it. `None` means that it could not be issued.
+/// A client certificate that is issued when the first server requests it. `None` means that it could not be issued.
 pub struct IssuedIdentity(LazyLock<Option<Arc<CertifiedKey>>, Issue>);
 
 type Issue = Box<dyn FnOnce() -> Option<Arc<CertifiedKey>> + Send>;

@@ -64,12 +64,12 @@ pub(crate) fn command() -> Command {
 }
 
 /// What became of the selected objects.
-pub(crate) struct Undeleted {
+pub(crate) struct Outcome {
     lines: Vec<String>,
     failed: usize,
 }
 
-impl Undeleted {
+impl Outcome {
     pub(crate) fn text(&self) -> String {
         self.lines.concat()
     }
@@ -81,7 +81,7 @@ impl Undeleted {
 }
 
 /// Runs the command.
-pub(crate) async fn run(matches: &ArgMatches) -> Result<Undeleted, Error> {
+pub(crate) async fn run(matches: &ArgMatches) -> Result<Outcome, Error> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let api = Api::open(matches)?;
     let past = format!("/at/{}", encoded(text("at").unwrap_or_default()));
@@ -95,7 +95,7 @@ pub(crate) async fn run(matches: &ArgMatches) -> Result<Undeleted, Error> {
     if matches.get_flag("all") {
         objects = resource.list(&api, &past, text("namespace"), text("selector")).await?;
     }
-    let mut undeleted = Undeleted { lines: Vec::new(), failed: 0 };
+    let mut undeleted = Outcome { lines: Vec::new(), failed: 0 };
     for object in objects {
         let (namespace, name) = (&object["metadata"]["namespace"], &object["metadata"]["name"]);
         let mut line = format!("{}/{}", resource.plural, name.as_str().unwrap_or_default());

@@ -28,7 +28,7 @@ use crate::inflight::{InFlight, ShortRequestGuard};
 use crate::request_context::RequestContext;
 use crate::response::{AuditExempt, Rejection, SendBy};
 use crate::seats::HeldSeat;
-use crate::tracked_body::{Compressing, TrackedBody};
+use crate::tracked_body::{Compressor, TrackedBody};
 use crate::{FailureWriter, Metrics, Router, filters, health};
 
 /// The configuration of a chain.
@@ -219,7 +219,7 @@ impl Chain {
             body,
             record,
             auditor: auditor.map(Box::new),
-            compressing: gzip.map(|gzip| Box::new(Compressing::with(gzip))),
+            compressing: gzip.map(|gzip| Box::new(Compressor::with(gzip))),
             budget: is_streamed.then(|| budget.streaming()),
             handed_over_at: None,
             held,

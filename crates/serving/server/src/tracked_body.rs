@@ -27,7 +27,7 @@ pub struct TrackedBody {
     pub(crate) record: Arc<Record>,
     pub(crate) auditor: Option<Box<ResponseAuditor>>,
     /// `None` if the response is not compressed.
-    pub(crate) compressing: Option<Box<Compressing>>,
+    pub(crate) compressing: Option<Box<Compressor>>,
     /// The budget of the pieces that remain to be produced or compressed.
     pub(crate) budget: Option<WorkBudget>,
     /// The time at which the piece being sent was handed over.
@@ -38,14 +38,14 @@ pub struct TrackedBody {
 }
 
 /// The compression of a response as it is sent.
-pub(crate) struct Compressing {
+pub(crate) struct Compressor {
     gzip: Gzip,
     /// The frame that is to be compressed next.
     uncompressed: Option<Frame<Pieces>>,
     turn: PieceTurn,
 }
 
-impl Compressing {
+impl Compressor {
     pub(crate) fn with(gzip: Gzip) -> Self {
         Self { gzip, uncompressed: None, turn: PieceTurn::default() }
     }
@@ -103,7 +103,7 @@ impl TrackedBody {
             let (Some(compressing), Some(budget)) = (self.compressing.as_deref_mut(), &self.budget) else {
                 return Poll::Ready(polled);
             };
-            let Compressing { gzip, uncompressed, turn } = compressing;
+            let Compressor { gzip, uncompressed, turn } = compressing;
             let sent = match polled {
                 Some(Ok(frame)) => {
                     let Some(data) = frame.data_ref() else { continue };

@@ -223,7 +223,7 @@ fn stages(
     }
 }
 
-/// Lets the controllers of a cluster that has slept continue. Those of what ends with the sleep start anew: the endpoints
+/// Lets the controllers of a cluster that has slept continue. Those of what ends with the sleep start again: the endpoints
 /// of the service `kubernetes`, and what other servers know of this one if they use it.
 fn resumed(controller: Controller, own: &Config, features: &Features) -> Controller {
     let is_known_to_others =

@@ -138,7 +138,7 @@ impl Bases {
             let deleting = BaseRecord { state: BaseState::Deleting, ..record.clone() };
             let Some(revision) = write(&*self.records, key.clone(), Expect::ModRevision(revision), &deleting).await?
             else {
-                // Another server deletes it, or completes it for a fork that it knows.
+                // Another server deletes it, or completes it for another fork.
                 return Ok(());
             };
             // A fork adds itself before it reads the record: either it is seen here, or it sees the deletion.

@@ -40,11 +40,11 @@ pub(super) struct Source {
 #[derive(Default)]
 pub(super) struct Forks {
     /// By the UID of the source. Held while a fork of it is made, so that forks of the same contents share a base.
-    sources: SyncMutex<HashMap<Text, Arc<Mutex<Verified>>>>,
+    sources: SyncMutex<HashMap<Text, Arc<Mutex<VerifiedRevisions>>>>,
 }
 
 /// The revisions, by base and store, up to which the source has still the contents of the base.
-type Verified = HashMap<String, Vec<Revision>>;
+type VerifiedRevisions = HashMap<String, Vec<Revision>>;
 
 impl Source {
     /// Returns the source in the spec of a cluster.
@@ -111,7 +111,7 @@ struct Maker<'a> {
     uid: &'a Text,
     source_uid: &'a Text,
     source: &'a ClusterStorage,
-    verified: &'a mut Verified,
+    verified: &'a mut VerifiedRevisions,
 }
 
 impl Maker<'_> {

@@ -85,7 +85,7 @@ impl Starts {
         if info.has_started.load(Ordering::Relaxed) {
             return Ok((Bootstrap::Complete, false));
         }
-        // What exceeds a quota is refused object by object.
+        // A quota refuses single objects.
         let has_quota = *info.limits.storage.borrow() != StorageLimits::default();
         if has_quota || !storage.is_empty().await? {
             return Ok((Bootstrap::Unknown, false));

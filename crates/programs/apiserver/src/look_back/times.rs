@@ -70,8 +70,8 @@ impl Times {
     /// Returns the revision at a time, which is looked up in the history if there is no sample.
     pub(crate) async fn revision_at(&self, text: &str, now: SystemTime) -> Result<Revision, Status> {
         match self.sampled(text, now)? {
-            Sampled::Revision(revision) => Ok(revision),
-            Sampled::Before(time) => match self.history.revision_at(time).await.map_err(store_failure)? {
+            TimeLookup::Revision(revision) => Ok(revision),
+            TimeLookup::Before(time) => match self.history.revision_at(time).await.map_err(store_failure)? {
                 Some(revision) => Ok(revision),
                 None => {
                     let known = self.history.begins().await.map_err(store_failure)?;
@@ -86,7 +86,7 @@ impl Times {
         self.samples.lock().front().map(|(time, _)| *time)
     }
 
-    fn sampled(&self, text: &str, now: SystemTime) -> Result<Sampled, Status> {
+    fn sampled(&self, text: &str, now: SystemTime) -> Result<TimeLookup, Status> {
         let time = Time::parse(text).ok().and_then(|time| system_time(time.unix_seconds()));
         let time = time.ok_or_else(|| Status::bad_request(format!("{text:?} is no revision and no RFC 3339 time")))?;
         if time > now + Duration::from_secs(1) {
@@ -95,15 +95,15 @@ impl Times {
         let samples = self.samples.lock();
         let earlier = samples.partition_point(|(sample, _)| *sample <= time);
         match earlier.checked_sub(1).and_then(|at| samples.get(at)) {
-            Some((_, revision)) => Ok(Sampled::Revision(*revision)),
-            None => Ok(Sampled::Before(time)),
+            Some((_, revision)) => Ok(TimeLookup::Revision(*revision)),
+            None => Ok(TimeLookup::Before(time)),
         }
     }
 }
 
 /// What the samples say of a time.
 #[derive(Debug, PartialEq, Eq)]
-enum Sampled {
+enum TimeLookup {
     Revision(Revision),
     /// It is before the first sample.
     Before(SystemTime),
@@ -155,7 +155,7 @@ impl LeaseHistory {
                 None => low = middle + 1,
             }
         }
-        // What happened at an older revision is not kept.
+        // Older revisions are not kept.
         Ok(found.map(|found| found.max(Revision(oldest))))
     }
 

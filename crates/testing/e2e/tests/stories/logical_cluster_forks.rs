@@ -33,7 +33,7 @@ fn fork_has_the_objects_of_its_source_and_both_go_on_alone() {
     };
     assert_eq!(list(&fork), list(&base));
 
-    // What either does is not seen by the other.
+    // Neither sees changes of the other.
     fork.ok(&["delete", "configmap", "deleted", "--namespace=default"]);
     fork.ok(&["patch", "configmap", "changed", "--namespace=default", "--patch", r#"{"data": {"of": "fork"}}"#]);
     make_map(&fork, "of-fork");
