@@ -52,6 +52,9 @@ _binnacle() {
             binnacle,sizes)
                 cmd="binnacle__subcmd__sizes"
                 ;;
+            binnacle,undelete)
+                cmd="binnacle__subcmd__undelete"
+                ;;
             binnacle__subcmd__cluster,backup)
                 cmd="binnacle__subcmd__cluster__subcmd__backup"
                 ;;
@@ -60,6 +63,9 @@ _binnacle() {
                 ;;
             binnacle__subcmd__cluster,delete)
                 cmd="binnacle__subcmd__cluster__subcmd__delete"
+                ;;
+            binnacle__subcmd__cluster,fork)
+                cmd="binnacle__subcmd__cluster__subcmd__fork"
                 ;;
             binnacle__subcmd__cluster,help)
                 cmd="binnacle__subcmd__cluster__subcmd__help"
@@ -87,6 +93,9 @@ _binnacle() {
                 ;;
             binnacle__subcmd__cluster__subcmd__help,delete)
                 cmd="binnacle__subcmd__cluster__subcmd__help__subcmd__delete"
+                ;;
+            binnacle__subcmd__cluster__subcmd__help,fork)
+                cmd="binnacle__subcmd__cluster__subcmd__help__subcmd__fork"
                 ;;
             binnacle__subcmd__cluster__subcmd__help,help)
                 cmd="binnacle__subcmd__cluster__subcmd__help__subcmd__help"
@@ -142,6 +151,9 @@ _binnacle() {
             binnacle__subcmd__help,sizes)
                 cmd="binnacle__subcmd__help__subcmd__sizes"
                 ;;
+            binnacle__subcmd__help,undelete)
+                cmd="binnacle__subcmd__help__subcmd__undelete"
+                ;;
             binnacle__subcmd__help__subcmd__cluster,backup)
                 cmd="binnacle__subcmd__help__subcmd__cluster__subcmd__backup"
                 ;;
@@ -150,6 +162,9 @@ _binnacle() {
                 ;;
             binnacle__subcmd__help__subcmd__cluster,delete)
                 cmd="binnacle__subcmd__help__subcmd__cluster__subcmd__delete"
+                ;;
+            binnacle__subcmd__help__subcmd__cluster,fork)
+                cmd="binnacle__subcmd__help__subcmd__cluster__subcmd__fork"
                 ;;
             binnacle__subcmd__help__subcmd__cluster,kubeconfig)
                 cmd="binnacle__subcmd__help__subcmd__cluster__subcmd__kubeconfig"
@@ -173,7 +188,7 @@ _binnacle() {
 
     case "${cmd}" in
         binnacle)
-            opts="-h -V --help --version check doctor sizes history migrate backup restore salvage cluster compare completion help"
+            opts="-h -V --help --version check doctor sizes history undelete migrate backup restore salvage cluster compare completion help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -239,7 +254,7 @@ _binnacle() {
             return 0
             ;;
         binnacle__subcmd__cluster)
-            opts="-h --kubeconfig --help create list kubeconfig suspend resume backup restore delete help"
+            opts="-h --kubeconfig --help create fork list kubeconfig suspend resume backup restore delete help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -314,8 +329,34 @@ _binnacle() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        binnacle__subcmd__cluster__subcmd__fork)
+            opts="-h --at --new-identity --idle-after --kubeconfig --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --at)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --idle-after)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --kubeconfig)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         binnacle__subcmd__cluster__subcmd__help)
-            opts="create list kubeconfig suspend resume backup restore delete help"
+            opts="create fork list kubeconfig suspend resume backup restore delete help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -357,6 +398,20 @@ _binnacle() {
             return 0
             ;;
         binnacle__subcmd__cluster__subcmd__help__subcmd__delete)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__cluster__subcmd__help__subcmd__fork)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -699,7 +754,7 @@ _binnacle() {
             return 0
             ;;
         binnacle__subcmd__help)
-            opts="check doctor sizes history migrate backup restore salvage cluster compare completion help"
+            opts="check doctor sizes history undelete migrate backup restore salvage cluster compare completion help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -741,7 +796,7 @@ _binnacle() {
             return 0
             ;;
         binnacle__subcmd__help__subcmd__cluster)
-            opts="create list kubeconfig suspend resume backup restore delete"
+            opts="create fork list kubeconfig suspend resume backup restore delete"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -783,6 +838,20 @@ _binnacle() {
             return 0
             ;;
         binnacle__subcmd__help__subcmd__cluster__subcmd__delete)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__help__subcmd__cluster__subcmd__fork)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -992,6 +1061,20 @@ _binnacle() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        binnacle__subcmd__help__subcmd__undelete)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         binnacle__subcmd__history)
             opts="-o -h --encryption-provider-config --etcd-prefix --etcd-cafile --etcd-certfile --etcd-keyfile --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -1169,6 +1252,44 @@ _binnacle() {
                     ;;
                 -o)
                     COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__undelete)
+            opts="-n -l -h --at --all --namespace --selector --overwrite --kubeconfig --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --at)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --namespace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -n)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --selector)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -l)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --kubeconfig)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 *)

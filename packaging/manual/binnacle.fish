@@ -30,6 +30,7 @@ complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "check" -d 'Checks
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "doctor" -d 'Checks whether this release can serve a store'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "sizes" -d 'Shows the size of each resource in a store'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "history" -d 'Shows the versions of an object'
+complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "undelete" -d 'Puts objects back as they were at an earlier time'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "migrate" -d 'Copies all data from one store to another'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "backup" -d 'Backs up a store to a file'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "restore" -d 'Restores a backup, an etcd snapshot or a kine database to a data directory'
@@ -65,6 +66,13 @@ complete -c binnacle -n "__fish_binnacle_using_subcommand history" -l etcd-keyfi
 complete -c binnacle -n "__fish_binnacle_using_subcommand history" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
 complete -c binnacle -n "__fish_binnacle_using_subcommand history" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c binnacle -n "__fish_binnacle_using_subcommand undelete" -l at -d 'The resourceVersion, or a time such as 2026-11-27T10:00:00Z' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand undelete" -s n -l namespace -d 'Only objects in this namespace' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand undelete" -s l -l selector -d 'Only objects whose labels then matched this selector' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand undelete" -l kubeconfig -d 'The kubeconfig of the server that keeps the history; if neither this nor KUBECONFIG is set, ~/.kube/config' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand undelete" -l all -d 'All objects of the resource, or those that --namespace and --selector select'
+complete -c binnacle -n "__fish_binnacle_using_subcommand undelete" -l overwrite -d 'Set objects that exist back, too'
+complete -c binnacle -n "__fish_binnacle_using_subcommand undelete" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l from -d 'The source: embedded:DIR or etcd:URL[,URL...]' -r
 complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l to -d 'The target, which must be empty or hold an unfinished migration from the same source' -r
 complete -c binnacle -n "__fish_binnacle_using_subcommand migrate" -l etcd-prefix -d 'Prefix of the keys of all objects in etcd' -r
@@ -89,20 +97,26 @@ complete -c binnacle -n "__fish_binnacle_using_subcommand salvage" -l bump-revis
 complete -c binnacle -n "__fish_binnacle_using_subcommand salvage" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
 complete -c binnacle -n "__fish_binnacle_using_subcommand salvage" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume backup restore delete help" -l kubeconfig -d 'The kubeconfig of the server that hosts the clusters; if neither this nor KUBECONFIG is set, ~/.kube/config' -r -F
-complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume backup restore delete help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume backup restore delete help" -f -a "create" -d 'Creates a cluster, and waits until it is ready'
-complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume backup restore delete help" -f -a "list" -d 'Lists all clusters'
-complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume backup restore delete help" -f -a "kubeconfig" -d 'Writes the kubeconfig of a cluster\'s administrator, and prints the path of the file'
-complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume backup restore delete help" -f -a "suspend" -d 'Stops a cluster, which then refuses requests'
-complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume backup restore delete help" -f -a "resume" -d 'Ends the suspension of a cluster'
-complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume backup restore delete help" -f -a "backup" -d 'Backs up a cluster to a file'
-complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume backup restore delete help" -f -a "restore" -d 'Creates a cluster from a backup'
-complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume backup restore delete help" -f -a "delete" -d 'Deletes a cluster with all its objects'
-complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create list kubeconfig suspend resume backup restore delete help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create fork list kubeconfig suspend resume backup restore delete help" -l kubeconfig -d 'The kubeconfig of the server that hosts the clusters; if neither this nor KUBECONFIG is set, ~/.kube/config' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create fork list kubeconfig suspend resume backup restore delete help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create fork list kubeconfig suspend resume backup restore delete help" -f -a "create" -d 'Creates a cluster, and waits until it is ready'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create fork list kubeconfig suspend resume backup restore delete help" -f -a "fork" -d 'Creates a cluster with the contents of another one'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create fork list kubeconfig suspend resume backup restore delete help" -f -a "list" -d 'Lists all clusters'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create fork list kubeconfig suspend resume backup restore delete help" -f -a "kubeconfig" -d 'Writes the kubeconfig of a cluster\'s administrator, and prints the path of the file'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create fork list kubeconfig suspend resume backup restore delete help" -f -a "suspend" -d 'Stops a cluster, which then refuses requests'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create fork list kubeconfig suspend resume backup restore delete help" -f -a "resume" -d 'Ends the suspension of a cluster'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create fork list kubeconfig suspend resume backup restore delete help" -f -a "backup" -d 'Backs up a cluster to a file'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create fork list kubeconfig suspend resume backup restore delete help" -f -a "restore" -d 'Creates a cluster from a backup'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create fork list kubeconfig suspend resume backup restore delete help" -f -a "delete" -d 'Deletes a cluster with all its objects'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and not __fish_seen_subcommand_from create fork list kubeconfig suspend resume backup restore delete help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from create" -l idle-after -d 'Stop the cluster after this time without requests, until the next one; 0s for never [default: 10m]' -r
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from create" -l kubeconfig -d 'The kubeconfig of the server that hosts the clusters; if neither this nor KUBECONFIG is set, ~/.kube/config' -r -F
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from create" -s h -l help -d 'Print help'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from fork" -l at -d 'The resourceVersion at which the cluster is forked [default: the current one]' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from fork" -l idle-after -d 'Stop the cluster after this time without requests, until the next one; 0s for never [default: 10m]' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from fork" -l kubeconfig -d 'The kubeconfig of the server that hosts the clusters; if neither this nor KUBECONFIG is set, ~/.kube/config' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from fork" -l new-identity -d 'Give the namespace kube-system another uid, and leave out Secrets with tokens for the API'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from fork" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from list" -l kubeconfig -d 'The kubeconfig of the server that hosts the clusters; if neither this nor KUBECONFIG is set, ~/.kube/config' -r -F
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from kubeconfig" -s o -l output -d 'Write the kubeconfig to this file, or with - to standard output [default: ~/.kube/logical-clusters/NAME]' -r -F
@@ -120,6 +134,7 @@ complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_se
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from delete" -l kubeconfig -d 'The kubeconfig of the server that hosts the clusters; if neither this nor KUBECONFIG is set, ~/.kube/config' -r -F
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from delete" -s h -l help -d 'Print help'
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from help" -f -a "create" -d 'Creates a cluster, and waits until it is ready'
+complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from help" -f -a "fork" -d 'Creates a cluster with the contents of another one'
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from help" -f -a "list" -d 'Lists all clusters'
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from help" -f -a "kubeconfig" -d 'Writes the kubeconfig of a cluster\'s administrator, and prints the path of the file'
 complete -c binnacle -n "__fish_binnacle_using_subcommand cluster; and __fish_seen_subcommand_from help" -f -a "suspend" -d 'Stops a cluster, which then refuses requests'
@@ -152,19 +167,21 @@ complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l dry-run -d
 complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l impersonate -d 'Send each request of an audit log as the user who sent it'
 complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c binnacle -n "__fish_binnacle_using_subcommand completion" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "check" -d 'Checks a data directory or a backup file for damage'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "doctor" -d 'Checks whether this release can serve a store'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "sizes" -d 'Shows the size of each resource in a store'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "history" -d 'Shows the versions of an object'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "migrate" -d 'Copies all data from one store to another'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "backup" -d 'Backs up a store to a file'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "restore" -d 'Restores a backup, an etcd snapshot or a kine database to a data directory'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "salvage" -d 'Copies the intact objects of a damaged store to a new one'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "cluster" -d 'Creates, lists and deletes logical clusters'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "compare" -d 'Replays requests against two API servers and compares the answers'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "completion" -d 'Prints the completion script for a shell'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history migrate backup restore salvage cluster compare completion help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history undelete migrate backup restore salvage cluster compare completion help" -f -a "check" -d 'Checks a data directory or a backup file for damage'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history undelete migrate backup restore salvage cluster compare completion help" -f -a "doctor" -d 'Checks whether this release can serve a store'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history undelete migrate backup restore salvage cluster compare completion help" -f -a "sizes" -d 'Shows the size of each resource in a store'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history undelete migrate backup restore salvage cluster compare completion help" -f -a "history" -d 'Shows the versions of an object'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history undelete migrate backup restore salvage cluster compare completion help" -f -a "undelete" -d 'Puts objects back as they were at an earlier time'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history undelete migrate backup restore salvage cluster compare completion help" -f -a "migrate" -d 'Copies all data from one store to another'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history undelete migrate backup restore salvage cluster compare completion help" -f -a "backup" -d 'Backs up a store to a file'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history undelete migrate backup restore salvage cluster compare completion help" -f -a "restore" -d 'Restores a backup, an etcd snapshot or a kine database to a data directory'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history undelete migrate backup restore salvage cluster compare completion help" -f -a "salvage" -d 'Copies the intact objects of a damaged store to a new one'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history undelete migrate backup restore salvage cluster compare completion help" -f -a "cluster" -d 'Creates, lists and deletes logical clusters'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history undelete migrate backup restore salvage cluster compare completion help" -f -a "compare" -d 'Replays requests against two API servers and compares the answers'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history undelete migrate backup restore salvage cluster compare completion help" -f -a "completion" -d 'Prints the completion script for a shell'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history undelete migrate backup restore salvage cluster compare completion help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c binnacle -n "__fish_binnacle_using_subcommand help; and __fish_seen_subcommand_from cluster" -f -a "create" -d 'Creates a cluster, and waits until it is ready'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and __fish_seen_subcommand_from cluster" -f -a "fork" -d 'Creates a cluster with the contents of another one'
 complete -c binnacle -n "__fish_binnacle_using_subcommand help; and __fish_seen_subcommand_from cluster" -f -a "list" -d 'Lists all clusters'
 complete -c binnacle -n "__fish_binnacle_using_subcommand help; and __fish_seen_subcommand_from cluster" -f -a "kubeconfig" -d 'Writes the kubeconfig of a cluster\'s administrator, and prints the path of the file'
 complete -c binnacle -n "__fish_binnacle_using_subcommand help; and __fish_seen_subcommand_from cluster" -f -a "suspend" -d 'Stops a cluster, which then refuses requests'

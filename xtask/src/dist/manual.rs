@@ -3,7 +3,7 @@
 use super::archive::Tree;
 use crate::gzip::{Effort, pack};
 
-const PAGES: [(&str, &str); 13] = [
+const PAGES: [(&str, &str); 14] = [
     ("binnacle-backup.8", include_str!("../../../packaging/manual/binnacle-backup.8")),
     ("binnacle-check.8", include_str!("../../../packaging/manual/binnacle-check.8")),
     ("binnacle-cluster.8", include_str!("../../../packaging/manual/binnacle-cluster.8")),
@@ -15,6 +15,7 @@ const PAGES: [(&str, &str); 13] = [
     ("binnacle-restore.8", include_str!("../../../packaging/manual/binnacle-restore.8")),
     ("binnacle-salvage.8", include_str!("../../../packaging/manual/binnacle-salvage.8")),
     ("binnacle-sizes.8", include_str!("../../../packaging/manual/binnacle-sizes.8")),
+    ("binnacle-undelete.8", include_str!("../../../packaging/manual/binnacle-undelete.8")),
     ("binnacle.8", include_str!("../../../packaging/manual/binnacle.8")),
     ("kube-apiserver.8", include_str!("../../../packaging/manual/kube-apiserver.8")),
 ];
