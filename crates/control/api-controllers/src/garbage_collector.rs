@@ -67,7 +67,10 @@ impl GarbageCollector {
         let ClusterContext { leadership, shutdown, .. } = &self.context;
         // The watches start in the first poll of `Monitors::run`.
         tokio::task::yield_now().await;
-        self.monitors.started().await;
+        tokio::select! {
+            () = self.monitors.started() => {}
+            () = shutdown.fired() => return,
+        }
         tokio::join!(
             self.deletions.work(NAME, WORKERS, leadership, shutdown, |uid| self.delete(uid)),
             self.orphanings.work(NAME, WORKERS, leadership, shutdown, |uid| self.orphan(uid)),
