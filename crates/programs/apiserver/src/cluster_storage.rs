@@ -4,11 +4,13 @@ pub(crate) mod bases;
 
 use std::sync::Arc;
 
+use binnacle_builtin::{Releases, stored_type};
 use binnacle_features::Features;
-use binnacle_meta::GroupResource;
-use binnacle_registry::StorageOptions;
+use binnacle_meta::{GroupResource, Status};
+use binnacle_registry::{StorageOptions, store_failure};
 use binnacle_request::Shutdown;
 use binnacle_resources::key_prefixes;
+use binnacle_scheme::StoredType;
 use binnacle_store::{
     Expect, KeyspaceStore, Op, OverlayStore, PastStore, QuotaStore, RangeRequest, Revision, Snapshot, StorageLimits,
     StorageUsage, Store, StoreError, Txn, prefix_range,
@@ -26,6 +28,9 @@ const RESTORED: &[u8] = b"/restored";
 
 /// The key of a logical cluster that is being restored.
 const RESTORING: &[u8] = b"/restoring";
+
+/// The beginning of the keys, below the root, of leases that servers of the cluster hold for themselves.
+pub(crate) const IDENTITY_LEASES: &str = "leases/kube-system/apiserver-";
 
 /// The stored objects of a cluster. Clones share the stores.
 #[derive(Clone)]
@@ -48,6 +53,27 @@ pub(crate) struct ClusterStorage {
 
 /// The last compacted revisions of the stores, for the caches of all clusters in them.
 pub(crate) struct Compactions(Vec<watch::Sender<Revision>>);
+
+/// Fails unless the history of a store has a revision.
+pub(crate) async fn check_kept(store: &dyn Store, revision: Revision) -> Result<(), Status> {
+    let oldest = store.compacted_revision().await.map_err(store_failure)?;
+    if revision < oldest {
+        let why = format!("revision {} is no longer kept: the oldest one is {}", revision.0, oldest.0);
+        return Err(Status::expired(why));
+    }
+    let newest = store.current_revision().await.map_err(store_failure)?;
+    match revision > newest {
+        true => Err(Status::bad_request(format!("revision {} is in the future: it is {} now", revision.0, newest.0))),
+        false => Ok(()),
+    }
+}
+
+/// Returns the type of the objects of a built-in resource, to read them without its registry.
+pub(crate) fn built_in_type(group: &str, plural: &str) -> Option<StoredType> {
+    let mut all = binnacle_resources::all();
+    let described = all.find(|described| (&*described.group, &*described.plural) == (group, plural))?;
+    stored_type(described, Releases::default())
+}
 
 // === impl ClusterStorage ===
 

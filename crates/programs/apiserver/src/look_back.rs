@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use binnacle_authz::{Attributes, Authorizer};
 use binnacle_endpoints::failure_response;
 use binnacle_meta::{GroupResource, Status};
-use binnacle_registry::{Catalog, store_failure};
+use binnacle_registry::Catalog;
 use binnacle_request::{BoxError, BoxFuture, Interceptor, Preferences, Request, Response, User};
 use binnacle_server::Chain;
 use binnacle_store::Revision;
@@ -24,7 +24,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 pub(crate) use self::times::{LeaseHistory, Times};
 use crate::cluster::Cluster;
-use crate::cluster_storage::ClusterStorage;
+use crate::cluster_storage::{ClusterStorage, check_kept};
 
 /// The header with the revision. A client may send it in place of the path.
 pub(crate) static AT: HeaderName = HeaderName::from_static("binnacle-at");
@@ -123,7 +123,7 @@ impl LookBack {
 
     /// Returns the view of a revision, which is started if there is none.
     async fn view(&self, revision: Revision) -> Result<Arc<View>, Status> {
-        self.check_history(revision).await?;
+        check_kept(&*self.storage.main_view(), revision).await?;
         if let Some(view) = self.views.lock().get(&revision) {
             return Ok(view.clone());
         }
@@ -165,23 +165,6 @@ impl LookBack {
         // A view that ends before it is ready has no resources.
         let _ = tokio::time::timeout(START_PATIENCE, is_ready.wait_for(|ready| *ready)).await;
         Ok(View { chain, resources, began: Instant::now(), last_used: AtomicU64::new(0), _stop: stop, _place: place })
-    }
-
-    /// Fails unless the store still has, or already has, a revision.
-    async fn check_history(&self, revision: Revision) -> Result<(), Status> {
-        let store = self.storage.main_view();
-        let oldest = store.compacted_revision().await.map_err(store_failure)?;
-        if revision < oldest {
-            let why = format!("revision {} is no longer kept: the oldest one is {}", revision.0, oldest.0);
-            return Err(Status::expired(why));
-        }
-        let newest = store.current_revision().await.map_err(store_failure)?;
-        match revision > newest {
-            true => {
-                Err(Status::bad_request(format!("revision {} is in the future: it is {} now", revision.0, newest.0)))
-            }
-            false => Ok(()),
-        }
     }
 }
 

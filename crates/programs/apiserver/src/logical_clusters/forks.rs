@@ -18,12 +18,8 @@ use tokio::sync::Mutex;
 
 use super::definition::{GROUP, PLURAL};
 use super::{LogicalClusters, new_identity};
-use crate::cluster_storage::ClusterStorage;
 use crate::cluster_storage::bases::{BaseState, Origin};
-
-/// The beginning of the keys, below the root, of leases that servers of the cluster hold for themselves. They change
-/// all the time, and those of a source mean nothing in its forks.
-const IDENTITY_LEASES: &str = "leases/kube-system/apiserver-";
+use crate::cluster_storage::{ClusterStorage, IDENTITY_LEASES, check_kept};
 
 /// The source of a fork.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,16 +186,7 @@ impl Maker<'_> {
         let [view] = &views[..] else {
             return Err(Status::bad_request("a revision can be forked only if all objects are in one store"));
         };
-        let oldest = view.compacted_revision().await.map_err(store_failure)?;
-        if at < oldest {
-            let why = format!("revision {} is no longer kept: the oldest one is {}", at.0, oldest.0);
-            return Err(Status::expired(why));
-        }
-        let newest = view.current_revision().await.map_err(store_failure)?;
-        match at > newest {
-            true => Err(Status::bad_request(format!("revision {} is in the future: it is {} now", at.0, newest.0))),
-            false => Ok(()),
-        }
+        check_kept(&**view, at).await
     }
 
     /// Returns true if the source has still the contents of a base.
@@ -223,6 +210,7 @@ impl Maker<'_> {
     }
 }
 
+/// Returns true for a key that changes all the time in a source, and means nothing in its forks.
 fn is_identity_lease(root: &str, key: &[u8]) -> bool {
     key.strip_prefix(root.as_bytes()).is_some_and(|key| key.starts_with(IDENTITY_LEASES.as_bytes()))
 }

@@ -1,7 +1,6 @@
 //! A new identity for a fork: another UID of the namespace `kube-system`, by which programs recognize a cluster, and
 //! none of the source's tokens, which are Secrets.
 
-use binnacle_builtin::{Releases, stored_type};
 use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::Secret;
 use binnacle_meta::Status;
@@ -12,7 +11,7 @@ use binnacle_store::{Expect, KeyValue, Op, Pages, Revision, Store, Txn, prefix_r
 use bytes::Bytes;
 use uuid::Uuid;
 
-use crate::cluster_storage::ClusterStorage;
+use crate::cluster_storage::{ClusterStorage, built_in_type};
 
 /// The types of Secrets with tokens for the API of their cluster.
 const TOKENS: [&str; 2] = ["bootstrap.kubernetes.io/token", "kubernetes.io/service-account-token"];
@@ -59,11 +58,7 @@ async fn delete_tokens(store: &dyn Store, prefix: &str) -> Result<(), Status> {
 }
 
 fn type_of(plural: &str) -> Result<StoredType, Status> {
-    let described =
-        binnacle_resources::all().find(|described| described.group.is_empty() && described.plural == plural);
-    described
-        .and_then(|described| stored_type(described, Releases::default()))
-        .ok_or_else(|| Status::internal(format!("{plural} are not stored")))
+    built_in_type("", plural).ok_or_else(|| Status::internal(format!("{plural} are not stored")))
 }
 
 /// Returns the stored form of an object, in the encoding that it had.

@@ -7,16 +7,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use binnacle_builtin::{Releases, stored_type};
 use binnacle_fields::FieldRef;
 use binnacle_fields::coordination::v1::{Lease, LeaseSpec};
 use binnacle_meta::{MicroTime, Status, Time};
 use binnacle_registry::{decode_stored, rfc3339, store_failure};
-use binnacle_scheme::{ResourceDescription, StoredType};
+use binnacle_scheme::StoredType;
 use binnacle_store::{KeyValue, RangeRequest, Revision, Store, StoreError, prefix_range};
 use parking_lot::Mutex;
 
-use crate::cluster_storage::ClusterStorage;
+use crate::cluster_storage::{ClusterStorage, IDENTITY_LEASES, built_in_type};
 
 /// The interval between samples, which is the resolution of times.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -121,19 +120,15 @@ pub(crate) struct LeaseHistory {
 
 /// Returns the type of leases.
 fn lease_type() -> Option<StoredType> {
-    let is_lease = |described: &&Arc<ResourceDescription>| {
-        (&*described.group, &*described.version, &*described.plural) == ("coordination.k8s.io", "v1", "leases")
-    };
-    stored_type(binnacle_resources::all().find(is_lease)?, Releases::default())
+    built_in_type("coordination.k8s.io", "leases")
 }
 
 impl LeaseHistory {
     /// Returns the history of the leases in a storage.
     pub(crate) fn of(storage: &ClusterStorage) -> Self {
-        let prefix = "leases/kube-system/apiserver-";
-        let store = storage.views().swap_remove(storage.store_index(prefix));
+        let store = storage.views().swap_remove(storage.store_index(IDENTITY_LEASES));
         let lease = lease_type().expect("leases are built in");
-        Self { store, prefix: format!("{}{prefix}", storage.root()), lease }
+        Self { store, prefix: format!("{}{IDENTITY_LEASES}", storage.root()), lease }
     }
 
     /// Returns the revision of the last renewal at or before a time; `None` if the history has none.
