@@ -6,6 +6,7 @@
 mod config;
 mod connect;
 mod dialer;
+mod executor;
 pub mod grpc_transport;
 mod konnectivity;
 mod metrics;
@@ -16,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use config::EgressError;
 pub use dialer::{Dialer, Egress, Network};
+pub use executor::RelayExecutor;
 pub use metrics::DialMetrics;
 
 /// A connection through a proxy.
