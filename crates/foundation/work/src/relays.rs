@@ -4,6 +4,7 @@
 //! stand in the same queues as the requests of others, and a large request needs many polls. On threads of their own,
 //! the operating system shares the processors between them and the workers.
 
+use std::panic::resume_unwind;
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
@@ -61,4 +62,31 @@ where
     F: Future<Output: Send> + Send + 'static,
 {
     spawn_on(&relay_runtime(), name, task)
+}
+
+/// Runs a part of the current task that relays bytes, such as a handshake with another server. Dropping this ends it.
+///
+/// # Panics
+/// If the part panics.
+pub async fn in_relay<F>(name: &'static str, part: F) -> F::Output
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    let mut task = EndedOnDrop(spawn_relay(name, part));
+    match (&mut task.0).await {
+        Ok(output) => output,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            // The task ends with this future, or with the threads, when the server has stopped.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
+struct EndedOnDrop<T>(JoinHandle<T>);
+
+impl<T> Drop for EndedOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }

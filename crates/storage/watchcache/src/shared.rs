@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use binnacle_store::{Revision, Store, StoreError, WatchControl, prefix_range};
+use binnacle_work::{Caller, WorkBudget};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -147,10 +148,14 @@ impl Shared {
             return;
         };
         if let Some(shared) = self.weak_self.upgrade() {
+            // Caches are equal, whatever the size of their objects.
+            let caller = Caller { name: String::from_utf8_lossy(&shared.range.start).into(), is_system: true };
             let mut started = false;
             let task_future = binnacle_supervise::supervise("watch cache", move || {
                 let again = std::mem::replace(&mut started, true);
-                reflector::run(Arc::clone(&shared), again)
+                let budget = WorkBudget::background_of("watch cache", caller.clone());
+                let shared = Arc::clone(&shared);
+                async move { budget.run(Box::pin(reflector::run(shared, again))).await }
             });
             *task = Some(runtime.spawn(task_future).abort_handle());
         }
