@@ -32,6 +32,7 @@ mod store_history;
 mod terms;
 mod watcher;
 mod window;
+mod window_index;
 
 pub use attrs::{Attrs, IndexError, Indexer, Labels};
 pub use backlog::Backlog;
