@@ -90,3 +90,46 @@ impl<T> Drop for EndedOnDrop<T> {
         self.0.abort();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn thread() -> String {
+        std::thread::current().name().unwrap_or_default().to_owned()
+    }
+
+    /// One test, because the threads are those of the process.
+    #[tokio::test]
+    async fn relays_run_on_threads_of_their_own_as_long_as_there_is_a_server() {
+        let own = thread().await;
+        assert_eq!(in_relay("test", thread()).await, own, "without a server");
+        let (first, second) = (RelayThreads::shared(), RelayThreads::shared());
+        assert!(Arc::ptr_eq(&first, &second));
+        assert!(first.0.get().is_none(), "no relay has begun");
+        assert_eq!(in_relay("test", thread()).await, "relay");
+        drop(first);
+        assert_eq!(in_relay("test", thread()).await, "relay");
+        drop(second);
+        assert_eq!(in_relay("test", thread()).await, own, "after the last server");
+        let _restarted = RelayThreads::shared();
+        assert_eq!(in_relay("test", thread()).await, "relay");
+    }
+
+    #[tokio::test]
+    async fn a_dropped_part_ends_and_a_panic_is_passed_on() {
+        let (sender, receiver) = tokio::sync::oneshot::channel::<()>();
+        let endless = in_relay("test", async move {
+            let _sender = sender;
+            std::future::pending::<()>().await;
+        });
+        tokio::select! {
+            biased;
+            () = endless => panic!("it has no end"),
+            () = tokio::task::yield_now() => {}
+        }
+        assert!(receiver.await.is_err());
+        let failing = tokio::spawn(in_relay("test", async { panic!("broken") }));
+        assert!(failing.await.is_err_and(|error| error.is_panic()));
+    }
+}

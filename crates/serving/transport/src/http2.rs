@@ -92,11 +92,13 @@ where
             };
             let (handlers, info, connection) = (handlers.clone(), info.clone(), connection.clone());
             let received = ReceivedRequest { request, head, pending: connection.add_pending_request() };
-            binnacle_work::spawn_on(
-                &workers,
-                "HTTP/2 request",
-                serve_stream(received, reply, handlers, info, connection),
-            );
+            let request = serve_stream(received, reply, handlers, info, connection.clone());
+            binnacle_work::spawn_on(&workers, "HTTP/2 request", request);
+            if connection.holds_large_heads() {
+                // Compressed, a head of a few KB may take a millisecond to decode, and many may have arrived.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
         }
         Poll::Ready(Ok(()))
     }));

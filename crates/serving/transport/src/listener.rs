@@ -306,7 +306,7 @@ async fn connection<S: Service>(shared: Arc<Shared<S>>, tcp: TcpStream, peer: So
             serve(shared, stream, read_ahead, info, slot, None).await;
         }
     };
-    Relocating::spawn(&workers, info, served);
+    Relocating::spawn(&workers, state, info, served);
 }
 
 /// A connection after its handshake.

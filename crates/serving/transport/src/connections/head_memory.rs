@@ -46,6 +46,11 @@ impl HeadMemory {
         self.has_large.load(Ordering::Relaxed)
     }
 
+    /// Returns true if heads take more memory than small ones do.
+    pub(crate) fn holds_large(&self) -> bool {
+        self.used.load(Ordering::Relaxed) > SMALL
+    }
+
     /// Adds bytes. Returns false if they are beyond the limit; they are counted until they are removed.
     pub(super) fn add(&self, count: usize) -> bool {
         let before = self.used.fetch_add(count, Ordering::Relaxed);
@@ -96,11 +101,12 @@ mod tests {
         let small = connection();
         assert!(small.receive(SMALL / 2) && small.receive(SMALL / 2));
         small.complete();
-        assert!(small.receive(SMALL) && !small.has_large() && !small.receive(MAX_LARGE));
+        assert!(small.receive(SMALL) && !small.has_large() && !small.holds_large());
+        assert!(!small.receive(MAX_LARGE));
         drop(small);
         // A large head counts until its connection ends, even though it is complete.
         open[0].complete();
-        assert!(open[0].has_large());
+        assert!(open[0].has_large() && open[0].holds_large());
         let next = connection();
         assert!(!(0..15).all(|_| next.receive(SMALL)));
         drop(next);

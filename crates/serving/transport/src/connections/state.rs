@@ -221,6 +221,11 @@ impl Connection {
         self.head_memory.has_large()
     }
 
+    /// Returns true if large heads take memory for the connection now.
+    pub(crate) fn holds_large_heads(&self) -> bool {
+        self.head_memory.holds_large()
+    }
+
     fn is_http1(&self) -> bool {
         self.protocol.load(Ordering::Relaxed) == Protocol::Http1 as u8
     }
