@@ -85,16 +85,17 @@ where
         }
         while let Some(accepted) = ready!(streams.poll_accept(cx)) {
             let (request, mut reply) = accepted?;
-            let Some(head) = connection.hold_head(head_bytes(request.headers())) else {
+            match connection.hold_head(head_bytes(request.headers())) {
+                Some(head) => {
+                    let (handlers, info, connection) = (handlers.clone(), info.clone(), connection.clone());
+                    let received = ReceivedRequest { request, head, pending: connection.add_pending_request() };
+                    let served = serve_stream(received, reply, handlers, info, connection);
+                    binnacle_work::spawn_on(&workers, "HTTP/2 request", served);
+                }
                 // The request is unprocessed, so the client may retry it later.
-                reply.send_reset(Reason::REFUSED_STREAM);
-                continue;
-            };
-            let (handlers, info, connection) = (handlers.clone(), info.clone(), connection.clone());
-            let received = ReceivedRequest { request, head, pending: connection.add_pending_request() };
-            let request = serve_stream(received, reply, handlers, info, connection.clone());
-            binnacle_work::spawn_on(&workers, "HTTP/2 request", request);
-            if connection.holds_large_heads() {
+                None => reply.send_reset(Reason::REFUSED_STREAM),
+            }
+            if connection.had_large_heads() {
                 // Compressed, a head of a few KB may take a millisecond to decode, and many may have arrived.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;

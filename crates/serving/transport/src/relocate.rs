@@ -40,7 +40,7 @@ impl<F: Future<Output = ()> + Send + 'static> Future for Relocating<F> {
         if serving.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
         }
-        let is_away = self.info.is_relaying() || self.connection.holds_large_heads();
+        let is_away = self.info.is_relaying() || self.connection.had_large_heads();
         if is_away == self.is_away {
             return Poll::Pending;
         }

@@ -16,7 +16,10 @@ pub(crate) struct HeadMemory {
     /// The bytes of the head that is being received.
     incomplete: AtomicUsize,
     used: AtomicUsize,
+    /// True after a complete large head.
     has_large: AtomicBool,
+    /// True after a large head, also if it was incomplete or refused.
+    had_large: AtomicBool,
     /// The bytes beyond [`SMALL`] of all connections.
     total: Arc<AtomicUsize>,
 }
@@ -24,7 +27,8 @@ pub(crate) struct HeadMemory {
 impl HeadMemory {
     /// Creates the count of a connection with the total of all.
     pub(super) fn new(total: Arc<AtomicUsize>) -> Self {
-        Self { incomplete: AtomicUsize::new(0), used: AtomicUsize::new(0), has_large: AtomicBool::new(false), total }
+        let [has_large, had_large] = [false, false].map(AtomicBool::new);
+        Self { incomplete: AtomicUsize::new(0), used: AtomicUsize::new(0), has_large, had_large, total }
     }
 
     /// Adds received bytes of a head. Returns false if they are beyond the limit; the connection must be closed then.
@@ -46,16 +50,20 @@ impl HeadMemory {
         self.has_large.load(Ordering::Relaxed)
     }
 
-    /// Returns true if heads take more memory than small ones do.
-    pub(crate) fn holds_large(&self) -> bool {
-        self.used.load(Ordering::Relaxed) > SMALL
+    /// Returns true if heads have taken more memory than small ones do, complete or not.
+    pub(crate) fn had_large(&self) -> bool {
+        self.had_large.load(Ordering::Relaxed)
     }
 
     /// Adds bytes. Returns false if they are beyond the limit; they are counted until they are removed.
     pub(super) fn add(&self, count: usize) -> bool {
         let before = self.used.fetch_add(count, Ordering::Relaxed);
         let large = beyond_small(before + count) - beyond_small(before);
-        large == 0 || self.total.fetch_add(large, Ordering::Relaxed) + large <= MAX_LARGE
+        if large == 0 {
+            return true;
+        }
+        self.had_large.store(true, Ordering::Relaxed);
+        self.total.fetch_add(large, Ordering::Relaxed) + large <= MAX_LARGE
     }
 
     pub(super) fn remove(&self, count: usize) {
@@ -101,12 +109,12 @@ mod tests {
         let small = connection();
         assert!(small.receive(SMALL / 2) && small.receive(SMALL / 2));
         small.complete();
-        assert!(small.receive(SMALL) && !small.has_large() && !small.holds_large());
+        assert!(small.receive(SMALL) && !small.has_large() && !small.had_large());
         assert!(!small.receive(MAX_LARGE));
         drop(small);
         // A large head counts until its connection ends, even though it is complete.
         open[0].complete();
-        assert!(open[0].has_large() && open[0].holds_large());
+        assert!(open[0].has_large() && open[0].had_large());
         let next = connection();
         assert!(!(0..15).all(|_| next.receive(SMALL)));
         drop(next);

@@ -221,9 +221,9 @@ impl Connection {
         self.head_memory.has_large()
     }
 
-    /// Returns true if large heads take memory for the connection now.
-    pub(crate) fn holds_large_heads(&self) -> bool {
-        self.head_memory.holds_large()
+    /// Returns true if the connection has sent large heads, some of which may be incomplete or refused.
+    pub(crate) fn had_large_heads(&self) -> bool {
+        self.head_memory.had_large()
     }
 
     fn is_http1(&self) -> bool {
