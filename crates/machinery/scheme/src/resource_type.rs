@@ -7,7 +7,7 @@ use binnacle_schema::{MessageRef, Object, Value};
 
 use crate::{
     Codec, Columns, Conversion, CustomSchema, Envelope, JsonText, Kinds, ResourceDescription, SelectableField, Shared,
-    Storage, Strategy,
+    Storage, StoredKind, Strategy,
 };
 
 /// One version of a resource, as supplied by its provider: a [`ResourceDescription`] with schema and conversion, and
@@ -86,4 +86,26 @@ pub struct WriteVersion {
     pub api_version: Text,
     pub message: MessageRef,
     pub conversion: Conversion,
+}
+
+impl<'a> StoredKind<'a> {
+    /// Returns the codec's view of a kind; `api_version` is that of its storage version.
+    pub fn new(kind: &'a StoredType, api_version: &'a str) -> Self {
+        Self {
+            group: &kind.storage.group,
+            version: &kind.storage.version,
+            kind: &kind.storage.kind,
+            api_version,
+            message: &kind.message,
+            strategy: &*kind.strategy,
+            kinds: &*kind.kinds,
+            custom: kind.custom.as_deref(),
+        }
+    }
+
+    /// Returns the kind with the version in which objects are written.
+    pub fn written(self, written: &'a WriteVersion) -> Self {
+        let WriteVersion { version, api_version, message, .. } = written;
+        Self { version, api_version, message, ..self }
+    }
 }
