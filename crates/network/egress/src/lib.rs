@@ -9,14 +9,16 @@ mod dialer;
 pub mod grpc_transport;
 mod konnectivity;
 mod metrics;
+mod network;
 pub mod paced;
 pub mod plugin;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use config::EgressError;
-pub use dialer::{Dialer, Egress, Network};
+pub use dialer::{Dialer, Egress};
 pub use metrics::DialMetrics;
+pub use network::Network;
 
 /// A connection through a proxy.
 pub trait Tunnel: AsyncRead + AsyncWrite + Send + Sync + Unpin + 'static {}

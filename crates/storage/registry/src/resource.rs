@@ -18,7 +18,7 @@ use bytes::Bytes;
 use crate::admission::{Admission, Attributes, Operation, OperationOptions};
 use crate::context::Context;
 use crate::counts::Counts;
-use crate::encodings::EncodingIds;
+use crate::encoding_ids::EncodingIds;
 use crate::hooks::Hooks;
 use crate::lease_manager::LeaseManager;
 use crate::request_store::RequestStore;

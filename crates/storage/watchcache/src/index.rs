@@ -18,6 +18,15 @@ pub(crate) type Objects = OrdMap<Meta, Arc<Entry>>;
 
 /// The objects with a property, ordered by the hash of its value and then by path.
 ///
+/// The cache that owns indexes.
+pub(crate) trait IndexOwner: Send + Sync + std::fmt::Debug {
+    /// Returns the seconds since the cache was created.
+    fn now(&self) -> u64;
+
+    /// Builds an index in the background because a list was slow without it. One index is built at a time.
+    fn request_index(&self, property: Property);
+}
+
 /// One flat set costs the same whether a million objects share ten values or have one each, unlike a set per value.
 /// Values with equal hashes are adjacent; readers of the index compare the object itself. The set only has paths, so a
 /// change that keeps the property does not change the index.

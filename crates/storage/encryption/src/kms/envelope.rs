@@ -1,121 +1,24 @@
-//! Values with the encrypted seed of their keys: the `EncryptedObject` message.
+//! Encryption and decryption of values, with the encrypted seed of their keys.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use binnacle_meta::{FieldErrors, FieldPath, aggregate};
-use binnacle_validation::domains::fully_qualified_domain_name;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use prost::Message;
 
+use super::encrypted_object::{EncryptedObject, SOURCE_SEED, Source};
 use super::plugin::Plugin;
 use super::seed::DataKey;
 use crate::metrics::{Direction, Metrics};
-use crate::transform::{PlainValue, TransformError};
+use crate::transform_result::{PlainValue, TransformError};
 
 /// How long a decrypted seed stays cached after its last use.
 const CACHE_TTL: Duration = Duration::from_secs(24 * 3600);
 /// The maximum number of cached seeds. There are about as many seeds as key changes and server restarts; the limit
 /// protects against a corrupt store.
 const MAX_CACHED: usize = 10_000;
-const MAX_ANNOTATIONS: usize = 32 * 1024;
-const MAX_KEY_ID: usize = 1024;
-const MAX_SOURCE: usize = 1024;
-
-/// The source types: the data key itself, or a seed.
-pub(crate) const SOURCE_KEY: i32 = 0;
-pub(crate) const SOURCE_SEED: i32 = 1;
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct EncryptedObject {
-    #[prost(bytes = "vec", tag = "1")]
-    pub encrypted_data: Vec<u8>,
-    #[prost(string, tag = "2")]
-    pub key_id: String,
-    #[prost(bytes = "vec", tag = "3")]
-    pub source: Vec<u8>,
-    #[prost(btree_map = "string, bytes", tag = "4")]
-    pub annotations: BTreeMap<String, Vec<u8>>,
-    #[prost(int32, tag = "5")]
-    pub source_type: i32,
-}
-
-impl EncryptedObject {
-    /// Validates an object as kube-apiserver does on every read and write.
-    pub(crate) fn validate(&self) -> Result<(), TransformError> {
-        let invalid = |why: String| Err(TransformError::new(why));
-        if ![SOURCE_KEY, SOURCE_SEED].contains(&self.source_type) {
-            return invalid(format!("unknown encryptedDEKSourceType: {}", self.source_type));
-        }
-        if self.encrypted_data.is_empty() {
-            return invalid("encrypted data is empty".to_owned());
-        }
-        self.validate_source()
-    }
-
-    /// Validates everything except the data, like [`Self::validate`].
-    pub(crate) fn validate_source(&self) -> Result<(), TransformError> {
-        let invalid = |why: String| Err(TransformError::new(why));
-        match self.source.len() {
-            0 => return invalid("failed to validate encrypted DEK source: encrypted DEK source is empty".to_owned()),
-            size if size > MAX_SOURCE => {
-                return invalid(format!(
-                    "failed to validate encrypted DEK source: encrypted DEK source is {size} bytes, which exceeds the \
-                     max size of {MAX_SOURCE}"
-                ));
-            }
-            _ => {}
-        }
-        if let Err(why) = validate_key_id(&self.key_id) {
-            return invalid(format!("failed to validate key id: {why}"));
-        }
-        let mut why = Vec::new();
-        for name in self.annotations.keys() {
-            let mut errors = FieldErrors::default();
-            fully_qualified_domain_name(&FieldPath::new("annotations"), name, &mut errors);
-            let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
-            if !errors.is_empty() {
-                why.push(aggregate(&errors));
-            }
-        }
-        let size: usize = self.annotations.iter().map(|(name, value)| name.len() + value.len()).sum();
-        if size > MAX_ANNOTATIONS {
-            why.push(format!("total size of annotations is {size}, which exceeds the max size of {MAX_ANNOTATIONS}"));
-        }
-        if !why.is_empty() {
-            return invalid(format!("failed to validate annotations: {}", aggregate(&why)));
-        }
-        Ok(())
-    }
-
-    /// Returns the source under which the data key is cached.
-    fn source_of_key(&self) -> Source {
-        Source {
-            source_type: self.source_type,
-            source: self.source.clone(),
-            key_id: self.key_id.clone(),
-            annotations: self.annotations.clone(),
-        }
-    }
-}
-
-pub(crate) fn validate_key_id(key_id: &str) -> Result<(), String> {
-    match key_id.len() {
-        0 => Err("keyID is empty".to_owned()),
-        size if size > MAX_KEY_ID => Err(format!("keyID is {size} bytes, which exceeds the max size of {MAX_KEY_ID}")),
-        _ => Ok(()),
-    }
-}
-
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Source {
-    source_type: i32,
-    source: Vec<u8>,
-    key_id: String,
-    annotations: BTreeMap<String, Vec<u8>>,
-}
 
 struct CachedDataKey {
     key: Arc<DataKey>,
