@@ -194,7 +194,7 @@ mod tests {
         let attributes = attributes(plural, operation);
         let notes = RequestNotes::default();
         let request = Request::new(&attributes, old, &notes);
-        let charged = check(&[Arc::new(quota)], limited, request, object, &*evaluator::of(&attributes));
+        let charged = check(&[Arc::new(quota)], limited, request, object, &*evaluators::of(&attributes));
         let charged = charged.map_err(|status| status.message().to_owned())?;
         Ok(charged.first().and_then(|quota| quota.at(&["status", "used"])).cloned().unwrap_or_default())
     }
