@@ -13,8 +13,8 @@ use crate::{
 /// One version of a resource, as supplied by its provider: a [`ResourceDescription`] with schema and conversion, and
 /// the [`StoredType`] that it shares with the other versions. Immutable, and shared by all servers of a process.
 ///
-/// The registry binds it to a store, which makes it a `Resource` over a `ResourceStore`. Those are separate types, because
-/// providers have no store, and because two servers of a process can install the same type over two stores.
+/// The registry binds it to a store: a `Resource` is a `ResourceType` on a `ResourceStore`. They are separate types,
+/// because providers have no store, and because two servers of a process can install the same type over two stores.
 #[derive(Clone)]
 pub struct ResourceType {
     pub description: Arc<ResourceDescription>,
