@@ -29,11 +29,11 @@ SESSION = 3
 class Raw:
     """A connection to the server with a request whose answer is left to the attack."""
 
-    def __init__(self, port, method, path, headers="", body=b""):
+    def __init__(self, port, method, path, headers="", body=b"", token="attacker"):
         import socket
         self.stream = attacks.CONTEXT.wrap_socket(socket.create_connection(("127.0.0.1", port)))
         self.stream.settimeout(SESSION)
-        head = "%s %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer attacker\r\n%s\r\n" % (method, path, headers)
+        head = "%s %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n%s\r\n" % (method, path, token, headers)
         self.stream.sendall(head.encode() + body)
         self.until = time.monotonic() + SESSION
 

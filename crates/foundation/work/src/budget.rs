@@ -118,8 +118,14 @@ impl WorkBudget {
 
     /// Returns the budget of a task of the server itself.
     pub fn background(name: &'static str) -> Self {
+        Self::background_of(name, Caller { name: Text::new_static(name), is_system: true })
+    }
+
+    /// Like [`background`](Self::background), for one of several tasks with the same name, or for work whose amount users
+    /// decide. It takes turns as this caller.
+    pub fn background_of(name: &'static str, caller: Caller) -> Self {
         let budget = Self::with(WorkLimits::NONE, None, Some(Arc::new(TaskName(name))));
-        budget.set_caller(Caller { name: Text::new_static(name), is_system: true });
+        budget.set_caller(caller);
         budget
     }
 
@@ -235,6 +241,11 @@ impl WorkBudget {
     }
 
     /// Returns true for work without limits, which may last as long as the server.
+    /// Returns true for work of the server itself, without limits.
+    pub fn is_background(&self) -> bool {
+        self.is_endless() && self.caller().is_system
+    }
+
     pub(crate) fn is_endless(&self) -> bool {
         self.0.limits == WorkLimits::NONE
     }

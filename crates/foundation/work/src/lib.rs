@@ -14,12 +14,14 @@
 mod budget;
 mod memory;
 mod polls;
+mod relays;
 mod scope;
 mod turns;
 
 pub use budget::{BudgetError, Caller, Describe, WorkBudget, WorkLimits};
 pub use memory::memory_released;
 pub use polls::{ThreadActivity, busy, longest_poll, spawn, spawn_on};
+pub use relays::{RelayThreads, in_relay, relay_runtime, spawn_relay};
 pub use scope::{
     QUANTUM, allocate, charge, charge_bytes, check, current, exceed, large, limited, pace, temporary,
     wait_behind_own_work,

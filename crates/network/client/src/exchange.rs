@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use binnacle_request::{Body, BoxError, trace};
+use binnacle_work::spawn_relay;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -56,7 +57,7 @@ pub(crate) async fn exchange(
     let builder = go_client::connections();
     let (mut sender, connection) =
         builder.handshake(TokioIo::new(stream)).await.map_err(|error| transport_error(&error))?;
-    let driver = Driver(tokio::spawn(async move {
+    let driver = Driver(spawn_relay("connection to a server", async move {
         // The error is returned to the caller that waits for the response or reads its body.
         let _ = connection.with_upgrades().await;
     }));

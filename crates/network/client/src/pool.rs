@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use binnacle_egress::RelayExecutor;
 use binnacle_request::{Body, BoxError};
+use binnacle_work::spawn_relay;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
@@ -15,7 +17,7 @@ use http::{Method, Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use rustls::ClientConfig;
 use tokio::task::AbortHandle;
@@ -421,7 +423,7 @@ async fn dial(target: &Target) -> Result<NewConnection, DialError> {
         })?;
     let failed = |error: hyper::Error| DialError { text: error.to_string(), unverified: false };
     if is_multiplexed {
-        let mut builder = http2::Builder::new(TokioExecutor::new());
+        let mut builder = http2::Builder::new(RelayExecutor);
         builder
             .timer(TokioTimer::new())
             .initial_stream_window_size(STREAM_WINDOW)
@@ -432,12 +434,12 @@ async fn dial(target: &Target) -> Result<NewConnection, DialError> {
             .keep_alive_while_idle(true);
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(failed)?;
         // The task ends when nothing can be sent or read any more. Errors are returned to the senders and readers.
-        tokio::spawn(async move { drop(connection.await) });
+        spawn_relay("connection to a server", async move { drop(connection.await) });
         let used = Arc::new(Mutex::new(Instant::now()));
         return Ok(NewConnection::Http2(Http2Connection { sender, streams: Arc::default(), used, flaws, meter }));
     }
     let (sender, connection) = go_client::connections().handshake(TokioIo::new(stream)).await.map_err(failed)?;
-    let driver = Driver(tokio::spawn(async move { drop(connection.await) }).abort_handle());
+    let driver = Driver(spawn_relay("connection to a server", async move { drop(connection.await) }).abort_handle());
     Ok(NewConnection::Http1(Arc::new(Mutex::new(Some(Http1Connection { sender, flaws, meter, _driver: driver })))))
 }
 

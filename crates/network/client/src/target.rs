@@ -9,6 +9,7 @@ use std::time::Duration;
 use binnacle_egress::Dialer;
 use binnacle_meta::effective_address;
 use binnacle_request::ByteStream;
+use binnacle_work::in_relay;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use tokio::net::{TcpStream, lookup_host};
@@ -121,7 +122,8 @@ impl Target {
         let name = ServerName::try_from(name.clone())
             .map_err(|_| DialError::new(format!("tls: invalid server name {name:?}")))?;
         let connector = TlsConnector::from(config.clone());
-        match tokio::time::timeout(HANDSHAKE_TIMEOUT, connector.connect(name, stream)).await {
+        match tokio::time::timeout(HANDSHAKE_TIMEOUT, in_relay("TLS handshake", connector.connect(name, stream))).await
+        {
             Ok(Ok(stream)) => {
                 let is_multiplexed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                 let flaws = Flaws::of(stream.get_ref().1.peer_certificates().unwrap_or_default());

@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use binnacle_work::spawn_relay;
 use http::Uri;
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
@@ -19,6 +20,7 @@ use tonic::{Status, Streaming};
 use tonic_prost::ProstCodec;
 use tower::service_fn;
 
+use crate::executor::RelayExecutor;
 use crate::grpc_transport::{GrpcAllowance, GrpcTransport};
 
 /// The timeout of the Go client for connecting to the proxy and for the response to a dial request.
@@ -172,7 +174,7 @@ impl Session {
             let (path, allowance) = (path.clone(), allowance.clone());
             async move { UnixStream::connect(path).await.map(|stream| TokioIo::new(GrpcTransport::new(stream, allowance))) }
         });
-        let endpoint = Endpoint::from_static("http://localhost").connect_timeout(DIAL_TIMEOUT);
+        let endpoint = Endpoint::from_static("http://localhost").connect_timeout(DIAL_TIMEOUT).executor(RelayExecutor);
         let channel = endpoint.connect_with_connector(connect).await.map_err(|error| {
             let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
             format!("dial unix {}: {why}", socket.display())
@@ -206,7 +208,7 @@ impl Session {
             return Err(answer.error);
         }
         let (near, far) = duplex(BUFFER);
-        tokio::spawn(self.carry(far, answer.connection));
+        spawn_relay("konnectivity tunnel", self.carry(far, answer.connection));
         Ok(near)
     }
 

@@ -6,6 +6,7 @@
 mod config;
 mod connect;
 mod dialer;
+mod executor;
 pub mod grpc_transport;
 mod konnectivity;
 mod metrics;
@@ -17,6 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use config::EgressError;
 pub use dialer::{Dialer, Egress};
+pub use executor::RelayExecutor;
 pub use metrics::DialMetrics;
 pub use network::Network;
 

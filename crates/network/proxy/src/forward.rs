@@ -8,6 +8,7 @@ use http::header::{HeaderName, HeaderValue, LOCATION};
 use http::{Method, StatusCode};
 
 use crate::headers;
+use crate::metered::metered;
 use crate::rewrite::{LinkRewriter, has_links, rewrite_links};
 use crate::until_shutdown::{OnBodyError, until_shutdown};
 
@@ -52,8 +53,8 @@ pub async fn forward(mut request: Request, to: Forward<'_>) -> Result<Response, 
         headers.insert(FORWARDED_URI, value);
     }
 
-    let shutdown = request.shutdown.clone();
-    let mut outgoing = http::Request::new(request.body);
+    let (connection, shutdown) = (request.connection.clone(), request.shutdown.clone());
+    let mut outgoing = http::Request::new(metered(request.body, &connection));
     *outgoing.method_mut() = request.method;
     let uri = if escaped.is_empty() { format!("/{query}") } else { format!("{escaped}{query}") };
     *outgoing.uri_mut() = uri.parse().map_err(|_| Status::bad_request("invalid path"))?;
@@ -64,7 +65,7 @@ pub async fn forward(mut request: Request, to: Forward<'_>) -> Result<Response, 
         .await
         .map_err(|error| Status::service_unavailable(format!("error trying to reach service: {error}")))?;
 
-    let mut response = answer.map(|body| until_shutdown(Body::new(body), &shutdown, OnBodyError::Fail));
+    let mut response = answer.map(|body| until_shutdown(Body::new(body), &connection, &shutdown, OnBodyError::Fail));
     headers::strip_from_answer(response.headers_mut());
     headers::strip_cors(response.headers_mut());
     headers::leave_length_open(&method, &mut response);

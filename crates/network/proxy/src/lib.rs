@@ -8,6 +8,7 @@
 mod content_type;
 mod forward;
 mod headers;
+mod metered;
 mod relay;
 mod rewrite;
 mod until_shutdown;

@@ -11,6 +11,7 @@ use rustls::ClientConfig;
 
 use crate::content_type;
 use crate::headers;
+use crate::metered::metered;
 use crate::rewrite::{LinkRewriter, has_links, rewrite_links};
 use crate::until_shutdown::{OnBodyError, until_shutdown};
 
@@ -51,8 +52,8 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
     let mut headers = headers::forwarded(&mut request);
     add_forwarded(&mut headers, &escaped, &host);
     headers.insert(HOST, host);
-    let shutdown = request.shutdown.clone();
-    let mut outgoing = http::Request::new(request.body);
+    let (connection, shutdown) = (request.connection.clone(), request.shutdown.clone());
+    let mut outgoing = http::Request::new(metered(request.body, &connection));
     *outgoing.method_mut() = request.method;
     *outgoing.uri_mut() = uri;
     *outgoing.headers_mut() = headers;
@@ -86,7 +87,7 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
     let links = has_links(answer.headers())
         .then(|| LinkRewriter { prefix: "", source: to.address, requested: to.address, target: to.address }.owned());
     let answer = content_type::with_content_type(answer).await;
-    let mut response = answer.map(|body| until_shutdown(Body::new(body), &shutdown, OnBodyError::Fail));
+    let mut response = answer.map(|body| until_shutdown(Body::new(body), &connection, &shutdown, OnBodyError::Fail));
     *response.version_mut() = http::Version::HTTP_11;
     headers::strip_from_answer(response.headers_mut());
     headers::strip_cors(response.headers_mut());

@@ -1,10 +1,13 @@
 //! Bodies that end when the server shuts down.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use binnacle_request::{Body, BoxError, BoxFuture, Pieces, Shutdown};
+use binnacle_request::{Body, BoxError, BoxFuture, ConnectionInfo, Pieces, Shutdown};
 use http_body::{Body as HttpBody, Frame, SizeHint};
+
+use crate::metered::metered;
 
 /// What to do when a body fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,9 +18,9 @@ pub enum OnBodyError {
     End,
 }
 
-/// Returns a body that ends as soon as the server shuts down.
-pub fn until_shutdown(body: Body, shutdown: &Shutdown, broken: OnBodyError) -> Body {
-    let shutdown = Box::pin(shutdown.fired());
+/// Returns a body for the client's connection that ends as soon as the server shuts down.
+pub fn until_shutdown(body: Body, connection: &Arc<ConnectionInfo>, shutdown: &Shutdown, broken: OnBodyError) -> Body {
+    let (body, shutdown) = (metered(body, connection), Box::pin(shutdown.fired()));
     Body::new(UntilShutdown { body, shutdown, broken, ended: false })
 }
 

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use rustls_pki_types::CertificateDer;
@@ -24,6 +24,8 @@ pub struct ConnectionInfo {
     identified: AtomicBool,
     when_identified: Option<Box<dyn Fn() + Send + Sync>>,
     failed_logins: AtomicU32,
+    /// The number of bodies that relay many bytes.
+    relays: AtomicUsize,
 }
 
 impl ConnectionInfo {
@@ -64,7 +66,70 @@ impl ConnectionInfo {
         self.remembered.lock().clone()?.downcast().ok()
     }
 
+    /// Returns true if the connection relays many bytes between its client and another server.
+    pub fn is_relaying(&self) -> bool {
+        self.relays.load(Ordering::Relaxed) > 0
+    }
+
     pub fn remember<T: Any + Send + Sync>(&self, value: Arc<T>) {
         *self.remembered.lock() = Some(value);
+    }
+}
+
+/// The number of bytes after which a connection is one that relays. Most answers are smaller.
+const MANY_RELAYED: usize = 256 << 10;
+
+/// Counts the bytes that a body relays, and marks the connection while it exists if they are many.
+pub struct RelayMeter {
+    connection: Arc<ConnectionInfo>,
+    bytes: usize,
+}
+
+impl RelayMeter {
+    pub fn new(connection: Arc<ConnectionInfo>) -> Self {
+        Self { connection, bytes: 0 }
+    }
+
+    pub fn add(&mut self, bytes: usize) {
+        if !self.is_large() {
+            self.bytes = self.bytes.saturating_add(bytes);
+            if self.is_large() {
+                self.connection.relays.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn is_large(&self) -> bool {
+        self.bytes >= MANY_RELAYED
+    }
+}
+
+impl Drop for RelayMeter {
+    fn drop(&mut self) {
+        if self.is_large() {
+            self.connection.relays.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_relays_while_a_body_of_many_bytes_exists() {
+        let connection = Arc::new(ConnectionInfo::default());
+        let meter = || RelayMeter::new(connection.clone());
+        let (mut small, mut large, mut other) = (meter(), meter(), meter());
+        small.add(MANY_RELAYED - 1);
+        assert!(!connection.is_relaying());
+        for body in [&mut large, &mut other] {
+            (0..3).for_each(|_| body.add(MANY_RELAYED / 2));
+            assert!(connection.is_relaying());
+        }
+        drop((small, large));
+        assert!(connection.is_relaying());
+        drop(other);
+        assert!(!connection.is_relaying());
     }
 }

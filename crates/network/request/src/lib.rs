@@ -26,7 +26,7 @@ mod waiting;
 
 pub use audit::{AuditContext, AuditData, AuditLevel, AuditedObject, ImpersonatedUser};
 pub use body::{Body, BodyError, BoxError, IncomingBody, MAX_REQUEST_BODY};
-pub use connection::ConnectionInfo;
+pub use connection::{ConnectionInfo, RelayMeter};
 pub use deferred::Deferred;
 pub use future::BoxFuture;
 pub use handler::{AnsweredStatus, Compressible, Handler, Interceptor, Request, Response};

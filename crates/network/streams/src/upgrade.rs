@@ -8,7 +8,7 @@ use std::time::Duration;
 use binnacle_client::{Answer, SendError, Target};
 use binnacle_meta::Status;
 use binnacle_request::{Body, ByteStream, Request, Response, Shutdown};
-use binnacle_work::{WorkBudget, current};
+use binnacle_work::{WorkBudget, current, spawn_relay};
 use http::StatusCode;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
@@ -104,7 +104,7 @@ where
     let record = request.record.clone();
     let shutdown = request.shutdown.clone();
     let budget = current().map_or_else(|| WorkBudget::background("upgraded connection"), |budget| budget.streaming());
-    tokio::spawn(async move {
+    spawn_relay("upgraded connection", async move {
         let working = async {
             let client = tokio::select! {
                 client = upgrade.connection() => client,

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_client::{Flaws, Meter, is_unprocessed, webhook_certificates};
+use binnacle_egress::RelayExecutor;
 use binnacle_meta::{GoDuration, GroupResource, Status, StatusReason};
 use binnacle_request::trace;
 use binnacle_work::{BudgetError, Caller, WorkBudget, WorkLimits, allocate, current};
@@ -19,7 +20,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
 use hyper_util::client::legacy::Client as Pool;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::TokioTimer;
 use parking_lot::Mutex;
 
 use crate::body_pieces::BodyPieces;
@@ -120,7 +121,7 @@ impl Client {
             service: target.service.clone(),
             dialer: target.dialer.clone(),
         };
-        let pool = Pool::builder(TokioExecutor::new())
+        let pool = Pool::builder(RelayExecutor)
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)

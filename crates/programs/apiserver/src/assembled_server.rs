@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_server::{Canary, CanaryTimes, Server};
+use binnacle_work::RelayThreads;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Notify, watch};
 
@@ -27,6 +28,7 @@ pub(crate) struct AssembledServer {
     pub(crate) disk_failed: Arc<Notify>,
     /// Its connections end on drop.
     pub(crate) front: FrontRuntime,
+    pub(crate) relays: Arc<RelayThreads>,
 }
 
 /// The runtime for accepting connections, TLS handshakes and health checks, which the work of requests never blocks.
@@ -66,7 +68,7 @@ impl AssembledServer {
         self.cluster.ended().await;
         drop(self.admin_socket);
         self.storage.stores.close().await;
-        drop((self.storage, self.front, self.data));
+        drop((self.storage, self.front, self.relays, self.data));
     }
 }
 

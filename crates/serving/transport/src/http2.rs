@@ -16,6 +16,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH, DATE, TE, TRANSFER_ENCODING, UPGR
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::Body as HttpBody;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::runtime::Handle;
 use tokio::time::Sleep;
 
 use crate::connections::{ActiveRequest, Connection, HeldHead, PendingRequest};
@@ -69,6 +70,8 @@ where
     let handshake = pin!(builder.handshake::<_, Pieces>(stream));
     let Ok(connected) = tokio::time::timeout(PREFACE_TIMEOUT, handshake).await else { return Ok(()) };
     let mut streams = connected?;
+    // The connection itself may move to another runtime.
+    let workers = Handle::current();
     let mut keep_alive = KeepAlive::new(streams.ping_pong());
     let (mut shutdown, mut is_shutting_down) = (pin!(shutdown), false);
     let running = pin!(poll_fn(|cx| {
@@ -89,7 +92,11 @@ where
             };
             let (handlers, info, connection) = (handlers.clone(), info.clone(), connection.clone());
             let received = ReceivedRequest { request, head, pending: connection.add_pending_request() };
-            binnacle_work::spawn("HTTP/2 request", serve_stream(received, reply, handlers, info, connection));
+            binnacle_work::spawn_on(
+                &workers,
+                "HTTP/2 request",
+                serve_stream(received, reply, handlers, info, connection),
+            );
         }
         Poll::Ready(Ok(()))
     }));

@@ -30,6 +30,7 @@ mod linger;
 mod listener;
 mod meter;
 mod metrics;
+mod relocate;
 mod response;
 mod service;
 mod sniff;

@@ -23,6 +23,7 @@ use crate::handlers::Handlers;
 use crate::linger::LingeringStream;
 use crate::meter::ConnectionMeter;
 use crate::metrics::ConnectionMetrics;
+use crate::relocate::Relocating;
 use crate::service::Service;
 use crate::sniff::{self, FirstRequest};
 use crate::throttle::Throttle;
@@ -288,20 +289,24 @@ async fn connection<S: Service>(shared: Arc<Shared<S>>, tcp: TcpStream, peer: So
         started = start(&shared, tcp, peer, &state) => started,
     };
     let Some(NewConnection { mut stream, read_ahead, first }) = started else { return };
+    let info = connection_info(&stream, peer, &state);
     let Some(workers) = shared.workers.clone() else {
-        return serve(shared, stream, read_ahead, peer, slot, None).await;
+        return serve(shared, stream, read_ahead, info, slot, None).await;
     };
     if first == FirstRequest::Health {
-        return serve(shared, stream, read_ahead, peer, slot, Some(workers)).await;
+        return serve(shared, stream, read_ahead, info, slot, Some(workers)).await;
     }
     // The socket moves from this runtime to the workers'.
     let Some(Ok(tcp)) = stream.get_mut().0.take().map(TcpStream::into_std) else { return };
-    let served = async move {
-        let Ok(tcp) = TcpStream::from_std(tcp) else { return };
-        stream.get_mut().0.put(tcp);
-        serve(shared, stream, read_ahead, peer, slot, None).await;
+    let served = {
+        let info = info.clone();
+        async move {
+            let Ok(tcp) = TcpStream::from_std(tcp) else { return };
+            stream.get_mut().0.put(tcp);
+            serve(shared, stream, read_ahead, info, slot, None).await;
+        }
     };
-    binnacle_work::spawn_on(&workers, "connection", served);
+    Relocating::spawn(&workers, info, served);
 }
 
 /// A connection after its handshake.
@@ -380,26 +385,31 @@ async fn sniff(
     }
 }
 
+fn connection_info(
+    stream: &TlsStream<Gate<TcpStream>>,
+    peer: SocketAddr,
+    state: &Arc<Connection>,
+) -> Arc<ConnectionInfo> {
+    let (_, session) = stream.get_ref();
+    let certificates =
+        session.peer_certificates().unwrap_or_default().iter().map(|der| der.clone().into_owned()).collect();
+    let alpn = session.alpn_protocol().map(<[u8]>::to_vec);
+    let info = ConnectionInfo::new(peer, certificates, alpn).with_server_name(session.server_name());
+    let state = state.clone();
+    Arc::new(info.when_identified(move || state.mark_authenticated()))
+}
+
 /// Serves a connection until it ends, on the current runtime; handlers run on that of the `workers`, if set.
 async fn serve<S: Service>(
     shared: Arc<Shared<S>>,
     stream: Box<TlsStream<Gate<TcpStream>>>,
     read_ahead: Bytes,
-    peer: SocketAddr,
+    info: Arc<ConnectionInfo>,
     slot: Slot,
     workers: Option<Handle>,
 ) {
-    let (_, session) = stream.get_ref();
-    let certificates =
-        session.peer_certificates().unwrap_or_default().iter().map(|der| der.clone().into_owned()).collect();
-    let alpn = session.alpn_protocol().map(<[u8]>::to_vec);
-    let http2 = alpn.as_deref() == Some(b"h2");
+    let http2 = info.alpn.as_deref() == Some(b"h2");
     let state = slot.connection().clone();
-    let info = ConnectionInfo::new(peer, certificates, alpn).with_server_name(session.server_name());
-    let info = Arc::new(info.when_identified({
-        let state = state.clone();
-        move || state.mark_authenticated()
-    }));
     let handlers = Handlers { service: shared.service.clone(), workers };
     let shutdown = &shared.shutdown;
     let graceful_shutdown = async {
@@ -432,7 +442,7 @@ async fn serve<S: Service>(
     };
     if let Err(error) = ended {
         // Clients often disconnect without closing the connection properly.
-        tracing::trace!("connection from {peer}: {error}");
+        tracing::trace!(peer = ?info.peer, "connection: {error}");
     }
 }
 

@@ -1,17 +1,20 @@
 //! A store of custom resources with a conversion webhook. It converts values that are read to the version in which they
 //! are handled. Writes are not converted, since objects are encoded in the stored version.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::meta::v1::PartialObjectMetadata as AnyKind;
+use binnacle_meta::Text;
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Limits, Value, json};
 use binnacle_scheme::{
     Converter, CustomSchema, CustomSource, Growth, JsonText, ReadFailure, StoredType, too_large, within_object_limits,
 };
 use binnacle_store::{KeyValue, LayeredStore, Store, StoreError, ValueTransformer};
+use binnacle_work::{Caller, WorkBudget, current};
 use bytes::Bytes;
 
 /// The number of bytes per call, so that the webhook responds in time, with a response within the size limit.
@@ -25,6 +28,9 @@ const LIMITS: Limits = Limits { max_bytes: 64 << 20, max_depth: 256, max_yaml_no
 const POOL_BYTES: usize = 64 << 20;
 /// The limit like [`POOL_BYTES`], for all versions of all resources.
 const TOTAL_POOL_BYTES: usize = 128 << 20;
+
+/// The number of bytes that are sorted and encoded per step of work.
+const BYTES_PER_STEP: usize = 8;
 
 static TOTAL_POOL_USAGE: AtomicUsize = AtomicUsize::new(0);
 
@@ -72,6 +78,18 @@ impl StorageConverter {
     /// Converts stored values in place. Values that are too large are marked with the reason. An error has the index of
     /// its value, or of the first value of a failed call.
     async fn convert(&self, values: &mut [Bytes]) -> Result<(), (usize, String)> {
+        match current() {
+            // A webhook decides how much work it is, so a cache does it without the share of the system.
+            Some(cache) if cache.is_background() => {
+                let caller = Caller { name: Text::new_static("conversion webhooks"), is_system: false };
+                let budget = WorkBudget::background_of("conversion for a cache", caller);
+                budget.run(pin!(self.convert_values(values))).await
+            }
+            _ => self.convert_values(values).await,
+        }
+    }
+
+    async fn convert_values(&self, values: &mut [Bytes]) -> Result<(), (usize, String)> {
         let Some(converter) = self.custom.converter() else { return Ok(()) };
         let mut at = 0;
         while at < values.len() {
@@ -246,6 +264,7 @@ fn encode(mut object: Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
     json::write(&object, &mut out);
     out.push(b'\n');
+    binnacle_work::pace((out.len() / BYTES_PER_STEP) as u64);
     out
 }
 

@@ -8,6 +8,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use crate::attrs::Meta;
 use crate::backlog::Backlog;
 use crate::bucket::{BucketKey, BucketKind};
@@ -16,12 +18,14 @@ use crate::mailbox::{EndReason, Mailbox};
 use crate::selection::Selection;
 use crate::stats::ShardStats;
 use crate::window::{Window, WindowLimits};
+use crate::window_index::WindowIndex;
 
 /// The window of events and all watchers. One lock protects both, so that it is always clear which events are in the
 /// window and which ones a new watcher will receive.
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) window: Window,
+    index: WindowIndex,
     groups: Vec<Group>,
     hasher: RandomState,
     watchers: usize,
@@ -38,12 +42,15 @@ struct Group {
 
 /// The maximum number of kinds of buckets. Each one costs a lookup per event, and clients can use arbitrary label keys.
 const MAX_GROUPS: usize = 64;
+/// The number of events behind the newest one from which a watcher on one name, field or label has an index built.
+const FAR: u64 = 2048;
 
 impl Hub {
     pub(crate) fn new(limits: WindowLimits, backlog: Arc<Backlog>) -> Self {
         let window = Window::new(limits, backlog);
         Self {
             window,
+            index: WindowIndex::default(),
             groups: Vec::new(),
             hasher: RandomState::new(),
             watchers: 0,
@@ -125,8 +132,45 @@ impl Hub {
     }
 
     pub(crate) fn publish_all(&mut self, events: Vec<Event>) {
+        if let Some(last) = events.last() {
+            self.index.remove_unused(last.at);
+        }
         for event in events {
             self.publish(event);
+        }
+    }
+
+    /// Copies events that a watcher in this bucket may select, from number `next` on: at most `max`, or none while an
+    /// index is being built. Returns the number from which the watcher continues, or `None` if that event was dropped.
+    pub(crate) fn read(
+        &mut self,
+        bucket_key: &BucketKey,
+        next: u64,
+        max: usize,
+        out: &mut Vec<Arc<Event>>,
+    ) -> Option<u64> {
+        let all = |window: &Window, max: usize, out: &mut Vec<Arc<Event>>| {
+            let before = out.len();
+            window.read(next, max, out)?;
+            Some(next + (out.len() - before) as u64)
+        };
+        let BucketKey { kind, hash } = bucket_key;
+        if kind.property.is_none() || self.window.end().saturating_sub(next) < FAR || next < self.window.first() {
+            return all(&self.window, max, out);
+        }
+        let Some(index) = self.index.of(kind, &self.window, Instant::now()) else {
+            return all(&self.window, max, out);
+        };
+        if !index.extend(&self.window, &self.hasher) {
+            return Some(next);
+        }
+        let found = index.events_of(*hash, &self.window, next, max);
+        let is_last = found.len() < max;
+        let last = found.last().copied();
+        out.extend(found.into_iter().filter_map(|sequence| self.window.get(sequence)).cloned());
+        match last {
+            Some(last) if !is_last => Some(last + 1),
+            _ => Some(self.window.end()),
         }
     }
 
@@ -170,6 +214,7 @@ impl Hub {
     /// Ends every watch because of a gap in the events. The window starts again after `baseline`.
     pub(crate) fn end_with_gap(&mut self, baseline: binnacle_store::Revision) {
         self.window.reset(baseline);
+        self.index.clear();
         self.end_all(EndReason::Gap);
     }
 
@@ -205,7 +250,7 @@ impl Hub {
 impl BucketKind {
     /// Returns the hash of an object's bucket, or `None` if the object does not have the property, so that no watcher
     /// in the group selects it.
-    fn hash(&self, hasher: &RandomState, meta: &Meta) -> Option<u64> {
+    pub(crate) fn hash(&self, hasher: &RandomState, meta: &Meta) -> Option<u64> {
         let namespace = self.namespaced.then(|| meta.namespace());
         let value = match &self.property {
             Some(property) => Some(property.of(meta)?),

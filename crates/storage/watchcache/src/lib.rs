@@ -36,6 +36,7 @@ mod stored_objects;
 mod terms;
 mod watcher;
 mod window;
+mod window_index;
 
 pub use attrs::{Attrs, IndexError, Indexer, Labels};
 pub use backlog::Backlog;

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use binnacle_store::{Digest, KeyValue, PageSize, Pages, Revision, StoreError, ValueHash, Watch, WatchMessage};
+use binnacle_work::{Caller, WorkBudget};
 use bytes::Bytes;
 use futures::StreamExt;
 use tokio::time::{Instant, sleep};
@@ -42,10 +43,14 @@ impl Shared {
             return;
         };
         if let Some(shared) = self.weak_self.upgrade() {
+            // Caches are equal, whatever the size of their objects.
+            let caller = Caller { name: String::from_utf8_lossy(&shared.range.start).into(), is_system: true };
             let mut started = false;
             let task_future = binnacle_supervise::supervise("watch cache", move || {
                 let again = std::mem::replace(&mut started, true);
-                run(Arc::clone(&shared), again)
+                let budget = WorkBudget::background_of("watch cache", caller.clone());
+                let shared = Arc::clone(&shared);
+                async move { budget.run(Box::pin(run(shared, again))).await }
             });
             *task = Some(runtime.spawn(task_future).abort_handle());
         }

@@ -197,8 +197,9 @@ impl Watcher {
         let (before, mut retained_bytes) = (out.len(), 0);
         let mut events = Vec::new();
         loop {
+            let end;
             {
-                let hub = self.shared.hub.lock();
+                let mut hub = self.shared.hub.lock();
                 let mut queue = self.mailbox.queue.lock();
                 if queue.end_reason.is_some() {
                     return out.len() > before;
@@ -209,11 +210,12 @@ impl Watcher {
                     self.is_catching_up = false;
                     return out.len() > before;
                 }
-                if hub.window.read(next, WINDOW_CHUNK, &mut events).is_none() {
+                let Some(read) = hub.read(self.mailbox.bucket_key(), next, WINDOW_CHUNK, &mut events) else {
                     self.shared.counters.terminated.fetch_add(1, Ordering::Relaxed);
                     queue.end_reason = Some(EndReason::Gap);
                     return out.len() > before;
-                }
+                };
+                end = read;
             }
             for event in events.drain(..) {
                 if out.len() - before >= max || retained_bytes >= BATCH_BYTES {
@@ -231,6 +233,8 @@ impl Watcher {
                     out.push(WatchItem::Event { change, event });
                 }
             }
+            // Beyond events of other buckets.
+            next = end;
         }
     }
 

@@ -161,6 +161,11 @@ impl Window {
         Some(())
     }
 
+    /// Returns an event by its number.
+    pub(crate) fn get(&self, sequence: u64) -> Option<&Arc<Event>> {
+        self.events.get(usize::try_from(sequence.checked_sub(self.first)?).ok()?)
+    }
+
     /// Returns the events from number `first`, which must be present, up to a revision.
     pub(crate) fn up_to(&self, first: u64, until: Revision) -> std::collections::vec_deque::Iter<'_, Arc<Event>> {
         let end = self.events.partition_point(|event| event.revision() <= until);

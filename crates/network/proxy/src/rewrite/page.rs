@@ -8,7 +8,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
 use binnacle_request::{Body, BoxError, Response};
-use binnacle_work::{WorkBudget, current, large, pace};
+use binnacle_work::{WorkBudget, current, large, pace, spawn_relay};
 use bytes::{Buf, Bytes};
 use flate2::Compression;
 use flate2::write::{DeflateDecoder, DeflateEncoder, GzDecoder, GzEncoder};
@@ -202,7 +202,7 @@ struct RewrittenBody {
 impl RewrittenBody {
     fn start(page: Page, body: Body, budget: WorkBudget) -> Self {
         let (sender, pieces) = mpsc::channel(1);
-        let task = tokio::spawn(async move {
+        let task = spawn_relay("proxied page", async move {
             let rewriting = pin!(page.rewrite(body, &sender));
             if let Err(error) = budget.run(rewriting).await {
                 let _ = sender.send(Err(error)).await;

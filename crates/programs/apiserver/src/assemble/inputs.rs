@@ -12,6 +12,7 @@ use binnacle_metrics::{Registry, families};
 use binnacle_registry::ROOT;
 use binnacle_server::{Canary, KUBERNETES_VERSION, Metrics};
 use binnacle_transport::BoundPort;
+use binnacle_work::RelayThreads;
 use prometheus::GaugeVec;
 use tokio::sync::Notify;
 
@@ -47,6 +48,7 @@ pub(super) struct Base {
 /// The resources that the process holds until the server has stopped, apart from the stores.
 pub(super) struct Holdings {
     pub(super) front: FrontRuntime,
+    pub(super) relays: Arc<RelayThreads>,
     pub(super) port: BoundPort,
     pub(super) data: Option<DataDir>,
     /// Notified when the disk of the store has failed.
@@ -100,7 +102,7 @@ impl Inputs {
         let advertised_port = address.port();
         let base = Base { config, features, metrics, egress, server_name, address, advertised_port, url };
         let storage = ClusterStorage::of_host(stores, at_rest);
-        let holdings = Holdings { front, port, data, disk_failed, admin_socket };
+        let holdings = Holdings { front, relays: RelayThreads::shared(), port, data, disk_failed, admin_socket };
         Ok((Self { base, canary, storage, files, external, plugins }, holdings))
     }
 }

@@ -82,6 +82,7 @@ pub(super) fn listen(
         data: holdings.data.or(commands.directory),
         disk_failed: holdings.disk_failed,
         front: holdings.front,
+        relays: holdings.relays,
     };
     (assembled, info)
 }

@@ -55,7 +55,7 @@ impl Log {
         let target = if skips_verification { &kubelet.unverified } else { &kubelet.target };
         let path = format!("/containerLogs/{}/{}/{container}", info.namespace, object::name(&pod));
         let log = self.request_log(target, &format!("{path}{}", options.query()), &info.name).await?;
-        let body = proxy::until_shutdown(log, &request.shutdown, OnBodyError::End);
+        let body = proxy::until_shutdown(log, &request.connection, &request.shutdown, OnBodyError::End);
         if is_websocket(&request.headers) {
             return as_messages(request, body);
         }
