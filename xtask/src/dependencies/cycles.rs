@@ -37,8 +37,8 @@ const EXCEPTIONS: [Exception; 2] = [
         package: "foundation/work",
         module: "",
         parts: &["budget", "memory", "polls", "scope", "turns"],
-        reason: "one algorithm over the state of one request: a budget is charged in a scope, the scope waits for turns \
-                 and memory, and both are taken on behalf of the budget's caller",
+        reason: "one algorithm: work is charged to a budget in a scope, a charge may wait for memory or a turn, and a \
+                 thread that waits leaves the scope meanwhile",
     },
     Exception {
         package: "machinery/cel",

@@ -301,16 +301,19 @@ fn unaudited(mut response: Response) -> Response {
 #[cfg(test)]
 mod tests {
     use std::task::Poll;
+    use std::time::Duration;
 
     use binnacle_authn::{Anonymous, Bearer, FailFast, TokenFile, Union as Authenticators};
     use binnacle_authz::{PrivilegedGroups, Union as Authorizers};
-    use binnacle_flowcontrol::RequestLimits;
+    use binnacle_flowcontrol::{FlowControl, RequestLimits};
     use binnacle_metrics::Registry;
     use binnacle_request::{BoxError, BoxFuture, Handler, Pieces, Request, RequestInfo, ShutdownTrigger};
     use http::Request as HttpRequest;
 
     use super::*;
-    use crate::json_failure;
+    use crate::chain_config::ChainOptions;
+    use crate::filters::authenticate::Authentication;
+    use crate::{Router, json_failure};
 
     /// A handler whose paths show the different behaviors of handlers.
     struct BehaviorHandler;

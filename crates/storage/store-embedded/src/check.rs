@@ -143,6 +143,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::check_report::MAX_PROBLEMS;
     use crate::disk::{Batch, MemoryDisk};
     use crate::record::{Deletion, Put, encode_delete, encode_put};
     use crate::recovery::lease_fact;

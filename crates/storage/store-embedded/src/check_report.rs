@@ -93,6 +93,6 @@ impl CheckReport {
 }
 
 /// The maximum number of problems that are described one by one.
-const MAX_PROBLEMS: usize = 100;
+pub(crate) const MAX_PROBLEMS: usize = 100;
 
 const MAX_DAMAGED: usize = 1000;

@@ -16,8 +16,6 @@ use crate::selection::Property;
 /// All objects, by path.
 pub(crate) type Objects = OrdMap<Meta, Arc<Entry>>;
 
-/// The objects with a property, ordered by the hash of its value and then by path.
-///
 /// The cache that owns indexes.
 pub(crate) trait IndexOwner: Send + Sync + std::fmt::Debug {
     /// Returns the seconds since the cache was created.
@@ -27,6 +25,8 @@ pub(crate) trait IndexOwner: Send + Sync + std::fmt::Debug {
     fn request_index(&self, property: Property);
 }
 
+/// The objects with a property, ordered by the hash of its value and then by path.
+///
 /// One flat set costs the same whether a million objects share ten values or have one each, unlike a set per value.
 /// Values with equal hashes are adjacent; readers of the index compare the object itself. The set only has paths, so a
 /// change that keeps the property does not change the index.

@@ -173,7 +173,8 @@ mod tests {
         // Beyond the limit, so that the window drops events that the index has.
         for round in 0..30 {
             publish(&mut hub, &mut state, &mut old, 1_500);
-            let everything = read(&mut hub, &selection(""), hub.window.first());
+            let first = hub.window.first();
+            let everything = read(&mut hub, &selection(""), first);
             assert_eq!(everything.len(), hub.window.len());
             for (node, skipped) in [(round % NODES, 0), ((round + 1) % NODES, hub.window.len() as u64 / 3)] {
                 let only = selection(&format!("spec.nodeName=n{node}"));

@@ -55,7 +55,7 @@ impl LabelSelector {
 
     /// Returns true if the selector selects an object, whose labels `lookup` returns.
     pub fn matches<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
-        !self.nothing && self.requirements.iter().all(|requirement| requirement.matches(lookup(&requirement.key())))
+        !self.nothing && self.requirements.iter().all(|requirement| requirement.matches(lookup(requirement.key())))
     }
 
     /// Returns the value of the first requirement on the label `key`, if that requires a single value.

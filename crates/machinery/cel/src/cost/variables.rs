@@ -5,7 +5,7 @@ use binnacle_meta::Text;
 use super::estimate::Estimate;
 use crate::decl_type::{DeclType, Shape};
 
-/// Returns the data type of a variable.
+/// A function that returns the data type of a variable.
 pub(crate) struct Variables<'a>(pub(super) &'a dyn Fn(&str) -> Option<&'a DeclType>);
 
 impl Variables<'_> {

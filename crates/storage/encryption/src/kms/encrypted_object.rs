@@ -105,3 +105,54 @@ pub(super) struct Source {
     key_id: String,
     annotations: BTreeMap<String, Vec<u8>>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Validates a value whose fields are valid except for the changed ones.
+    fn check(change: impl FnOnce(&mut EncryptedObject), want: &str) {
+        let mut object = EncryptedObject {
+            encrypted_data: b"data".to_vec(),
+            key_id: "1".to_owned(),
+            source: b"source".to_vec(),
+            annotations: BTreeMap::new(),
+            source_type: SOURCE_SEED,
+        };
+        change(&mut object);
+        assert_eq!(object.validate().map_err(|error| error.to_string()).err().unwrap_or_default(), want);
+    }
+
+    fn annotate(name: &str, size: usize) -> impl FnOnce(&mut EncryptedObject) {
+        let annotations = [(name.to_owned(), vec![0; size])].into();
+        move |object| object.annotations = annotations
+    }
+
+    #[test]
+    fn limits_sizes_and_types_of_stored_values() {
+        let source = "failed to validate encrypted DEK source: encrypted DEK source";
+        check(|_| {}, "");
+        check(|object| object.source_type = SOURCE_KEY, "");
+        check(|object| object.source_type = 2, "unknown encryptedDEKSourceType: 2");
+        check(|object| object.encrypted_data.clear(), "encrypted data is empty");
+        check(|object| object.source.clear(), &format!("{source} is empty"));
+        check(|object| object.source = vec![0; 1024], "");
+        let too_large = format!("{source} is 1025 bytes, which exceeds the max size of 1024");
+        check(|object| object.source = vec![0; 1025], &too_large);
+        check(|object| object.key_id.clear(), "failed to validate key id: keyID is empty");
+        check(|object| object.key_id = "k".repeat(1024), "");
+        let too_long = "failed to validate key id: keyID is 1025 bytes, which exceeds the max size of 1024";
+        check(|object| object.key_id = "k".repeat(1025), too_long);
+    }
+
+    #[test]
+    fn validates_names_and_total_size_of_annotations() {
+        let invalid = "failed to validate annotations: ";
+        check(annotate("a.example.com", 32 * 1024 - 13), "");
+        let total = format!("{invalid}total size of annotations is 32769, which exceeds the max size of 32768");
+        check(annotate("a.example.com", 32 * 1024 - 12), &total);
+        let name =
+            "annotations: Invalid value: \"example\": should be a domain with at least two segments separated by dots";
+        check(annotate("example", 0), &format!("{invalid}{name}"));
+    }
+}

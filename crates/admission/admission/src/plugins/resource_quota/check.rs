@@ -153,7 +153,7 @@ mod tests {
     use binnacle_registry::admission::{Attributes, Operation};
     use binnacle_request::User;
 
-    use super::super::evaluator;
+    use super::super::evaluators;
     use super::*;
 
     fn attributes(plural: &str, operation: Operation) -> Attributes {
