@@ -1,5 +1,5 @@
 //! `cargo xtask dependencies`: checks the sources, licenses and bans of dependencies, unused ones, features, the
-//! dependencies between crates against ARCHITECTURE.md, and cycles between the folders of a crate. `deny.toml` is used
+//! dependencies between crates against ARCHITECTURE.md, and cycles between the files of a folder. `deny.toml` is used
 //! by this task, which takes a second everywhere, and by `cargo deny`, which also checks advisories where it is
 //! installed.
 

@@ -4,6 +4,7 @@
 //! The crate is independent of HTTP: events are built from the request's `Record`, and the server's handler chain
 //! reports the stages.
 
+mod assembly;
 mod auditor;
 mod backend;
 mod buffered;
@@ -17,12 +18,11 @@ mod trail;
 mod truncate;
 mod webhook;
 
+pub use assembly::OptionsError;
 pub use auditor::{Auditor, ObjectReader};
 pub use backend::Backend;
 pub use event::{Event, ObjectReference, ResponseStatus, Stage, Stages};
-pub use options::{
-    AuditOptions, BatchOptions, LogFormat, LogOptions, Mode, OptionsError, TruncateOptions, WebhookOptions,
-};
+pub use options::{AuditOptions, BatchOptions, LogFormat, LogOptions, Mode, TruncateOptions, WebhookOptions};
 pub use policy::{Policy, PolicyError, RequestAuditConfig};
 pub use spill::SpillOptions;
 pub use trail::{ResponseHead, Trail};

@@ -7,7 +7,7 @@ use binnacle_egress::Dialer;
 use binnacle_webhook::{Client, load};
 
 use crate::config::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, WebhookConfig};
-use crate::match_conditions::MatchConditions;
+use crate::webhook::MatchConditions;
 use crate::webhook::{Webhook, WebhookOptions};
 use crate::{
     Abac, AlwaysAllow, AlwaysAllowPaths, AlwaysDeny, Authorizer, CountingAuthorizer, Metrics, Node, PrivilegedGroups,

@@ -1,5 +1,6 @@
 //! The authorizer configuration, from the flags or the file of `--authorization-config`.
 
+mod entry;
 mod load;
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,6 @@ mod by_name;
 mod chain;
 mod config;
 mod forbidden;
-mod match_conditions;
 mod metrics;
 mod node;
 mod permits;
@@ -20,6 +19,7 @@ mod privileged;
 mod rbac;
 mod readiness;
 mod reload;
+mod rule;
 mod rules;
 mod signers;
 mod union;
@@ -38,12 +38,10 @@ pub use metrics::{CountingAuthorizer, Metrics};
 pub use node::{GraphKind, Node, NodeFeatures, NodeGraph};
 pub use permits::{authorize_with_permit, permit_create};
 pub use privileged::PrivilegedGroups;
-pub use rbac::{
-    Escalation, Rbac, RbacIndex, RbacKind, RoleRef, RoleRules, Rule, UnresolvedRole, confirm_no_escalation, quoted,
-    uncovered,
-};
+pub use rbac::{Escalation, Rbac, RbacIndex, RbacKind, RoleRef, UnresolvedRole, confirm_no_escalation, uncovered};
 pub use readiness::Readiness;
 pub use reload::{ConfigFile, ReloadableAuthorizer};
+pub use rule::{RoleRules, Rule, quoted};
 pub use rules::Rules;
 pub use signers::is_allowed_for_signer;
 pub use union::Union;

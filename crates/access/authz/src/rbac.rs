@@ -5,7 +5,6 @@ mod cover;
 mod escalation;
 mod grants;
 mod index;
-mod rule;
 #[cfg(test)]
 mod tests;
 
@@ -16,10 +15,10 @@ use binnacle_meta::{Text, aggregate};
 use binnacle_request::{BoxFuture, Decision, User};
 use binnacle_work::charge;
 
+pub use binding::RoleRef;
 pub use cover::uncovered;
 pub use escalation::{Escalation, confirm_no_escalation};
-pub use index::{RbacIndex, RbacKind, RoleRef, UnresolvedRole};
-pub use rule::{RoleRules, Rule, quoted};
+pub use index::{RbacIndex, RbacKind, UnresolvedRole};
 
 use crate::{Attributes, Authorizer, AuthzError, Rules};
 use index::{UnknownRoles, Visit};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{RoleRules, Rule};
+use crate::rule::{RoleRules, Rule};
 
 /// Rules of one or several authorizers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

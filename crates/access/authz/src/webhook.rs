@@ -1,6 +1,7 @@
 //! Authorization by webhooks: a SubjectAccessReview is posted to an HTTPS server for each decision, and responses are
 //! cached.
 
+mod match_conditions;
 mod review;
 #[cfg(test)]
 mod tests;
@@ -12,11 +13,10 @@ use binnacle_meta::Text;
 use binnacle_request::{BoxFuture, Decision, User};
 use binnacle_webhook::{AnswerCache, Backoff, Client, WebhookError};
 
-use crate::match_conditions::MatchConditions;
 use crate::{Attributes, Authorizer, AuthzError, Metrics, Rules};
-pub(crate) use review::Review;
+pub(crate) use match_conditions::MatchConditions;
 pub use review::ReviewVersion;
-use review::Status;
+use review::{Review, Status};
 
 /// The number of cached responses, as in kube-apiserver.
 const MAX_CACHED_RESPONSES: usize = 8192;

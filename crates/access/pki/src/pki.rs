@@ -4,6 +4,7 @@ mod authority;
 mod cluster_keys;
 mod files;
 mod issuance;
+mod parameters;
 #[cfg(test)]
 mod tests;
 

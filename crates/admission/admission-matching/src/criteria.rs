@@ -4,11 +4,12 @@ use binnacle_fields::FieldRef;
 use binnacle_fields::admissionregistration::v1::{MatchResources, MutatingWebhook, NamedRuleWithOperations};
 use binnacle_fields::meta::v1::LabelSelector as SelectorFields;
 use binnacle_fields::types::{List, Str};
-use binnacle_meta::{GroupVersionKind, GroupVersionResource, LabelSelector, Status};
+use binnacle_meta::{LabelSelector, Status};
 use binnacle_registry::admission::Operation;
 use binnacle_schema::Value;
 use binnacle_validation::selectors;
 
+use crate::matched_resource::MatchedResource;
 use crate::rules::Rule;
 use crate::subject::Subject;
 
@@ -24,13 +25,6 @@ pub struct Criteria {
     /// An error with kube-apiserver's message if the selector is invalid.
     namespaces: Result<LabelSelector, String>,
     objects: Result<LabelSelector, String>,
-}
-
-/// The resource and kind that a request matches as: its own, or those of an equivalent resource.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MatchedResource {
-    pub resource: GroupVersionResource,
-    pub kind: GroupVersionKind,
 }
 
 impl Criteria {

@@ -5,7 +5,7 @@ use binnacle_registry::Snapshot;
 use binnacle_registry::admission::Attributes;
 use binnacle_scheme::{ResourceDescription, Resources, SubresourceKind};
 
-use crate::criteria::MatchedResource;
+use crate::matched_resource::MatchedResource;
 
 /// Returns the resources that are equivalent to that of a request and have its subresource. Equivalent resources share
 /// their storage: built-in ones across groups, e.g. events; custom ones within their group.

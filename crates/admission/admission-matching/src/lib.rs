@@ -9,13 +9,15 @@ mod criteria;
 mod equivalents;
 pub mod expressions;
 mod index;
+mod matched_resource;
 mod rules;
 mod shared_default;
 mod subject;
 mod versions;
 
-pub use criteria::{Criteria, MatchedResource};
+pub use criteria::Criteria;
 pub use index::Index;
+pub use matched_resource::MatchedResource;
 pub use shared_default::SharedDefault;
 pub use subject::Subject;
 pub use versions::VersionedObjects;

@@ -13,8 +13,8 @@ use binnacle_schema::{Message, Value};
 use binnacle_scheme::Kinds;
 use tokio::sync::OnceCell;
 
-use crate::criteria::MatchedResource;
 use crate::equivalents;
+use crate::matched_resource::MatchedResource;
 
 /// A request. Data that is computed for one webhook or policy is cached for the next one.
 pub struct Subject<'a> {

@@ -14,7 +14,7 @@ use binnacle_registry::admission::Attributes;
 use binnacle_schema::Value;
 use parking_lot::Mutex;
 
-use crate::params::ParamCache;
+use crate::param_cache::ParamCache;
 use crate::policy::{Binding, Evaluator, Policy};
 use crate::policy_resource::{is_of_policies, is_review};
 

@@ -8,6 +8,7 @@ mod dispatch;
 mod evaluators;
 mod index;
 mod mutating;
+mod param_cache;
 mod params;
 mod policies;
 mod policy;

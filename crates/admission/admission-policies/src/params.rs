@@ -1,6 +1,6 @@
 //! The parameter objects of a binding.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use binnacle_admission::DecodedCache;
 use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata};
@@ -27,15 +27,6 @@ pub(crate) enum Param {
     Remote(Arc<Value>),
     /// An object that this server stores.
     Stored(Arc<Resource>, Arc<Entry>),
-}
-
-/// Cached parameters of a kind, which policies share.
-#[derive(Default)]
-pub(crate) struct ParamCache {
-    /// The decoded objects of this server.
-    decoded: DecodedCache,
-    /// The objects of another server, once a request has needed them.
-    remote: OnceLock<Arc<dyn RemoteParams>>,
 }
 
 /// Where the parameters of a kind are stored.
@@ -193,10 +184,4 @@ pub(crate) fn decoded(cache: &DecodedCache, resource: &Arc<Resource>, entry: &En
         }
         Ok(object)
     })
-}
-
-impl std::fmt::Debug for ParamCache {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KnownParams").field("decoded", &self.decoded).finish_non_exhaustive()
-    }
 }

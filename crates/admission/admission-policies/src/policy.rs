@@ -16,7 +16,7 @@ use binnacle_schema::Value;
 use binnacle_validation::selectors;
 use binnacle_work::WorkLimits;
 
-use crate::params::ParamCache;
+use crate::param_cache::ParamCache;
 
 /// A compiled policy spec.
 pub(crate) trait Evaluator: Send + Sync + Sized + 'static {

@@ -297,7 +297,7 @@ mod tests {
         let authorizer: Arc<dyn binnacle_authz::Authorizer> = Arc::new(NoOpinionAuthorizer);
         let lookup = crate::testing::FixedLookup::new(Vec::new());
         let metrics = Metrics::fresh();
-        let plugins = crate::all(lookup, &authorizer, &crate::PluginOptions::default(), &metrics);
+        let plugins = crate::all(lookup, &authorizer, &crate::PluginOptions::default(), &metrics.pod_security);
         let chain = Chain::new(plugins, &metrics).expect("all have a place");
         // ImagePolicyWebhook needs a configuration, and the plugins for webhooks and policies are in other crates.
         const OTHER_CRATES: [&str; 5] = [

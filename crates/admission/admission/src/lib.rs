@@ -23,6 +23,6 @@ pub use metrics::Metrics;
 pub use plugin::{Plugin, Request, Stage, forbidden};
 pub use plugins::{
     ClusterTolerations, EventLimit, EventLimitKind, ImagePolicySettings, LimitedResource, NodeSelectors, PluginOptions,
-    PodSecuritySettings, QuotaAmounts, QuotaState, QuotaUsage, all,
+    PodSecurityMetrics, PodSecuritySettings, QuotaAmounts, QuotaState, QuotaUsage, all,
 };
 pub use reinvocation::Reinvocation;

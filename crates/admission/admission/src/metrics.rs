@@ -52,7 +52,8 @@ families! {
 pub struct Metrics {
     plugins: PluginFamily,
     steps: StepFamilies,
-    pub(crate) pod_security: PodSecurityMetrics,
+    /// The metrics of the plugin PodSecurity.
+    pub pod_security: PodSecurityMetrics,
 }
 
 /// The family of the individual plugins. kube-apiserver records each request for which a plugin is registered. Here

@@ -44,13 +44,11 @@ use binnacle_webhook::Users;
 pub use event_rate_limit::{EventLimit, EventLimitKind};
 pub use image_policy::ImagePolicySettings;
 pub use pod_node_selector::NodeSelectors;
-pub(crate) use pod_security::PodSecurityMetrics;
-pub use pod_security::PodSecuritySettings;
+pub use pod_security::{PodSecurityMetrics, PodSecuritySettings};
 pub use pod_toleration_restriction::ClusterTolerations;
 pub use resource_quota::{LimitedResource, QuotaAmounts, QuotaState, QuotaUsage};
 
 use crate::lookup::Lookup;
-use crate::metrics::Metrics;
 use crate::plugin::Plugin;
 
 /// The options of plugins.
@@ -105,7 +103,7 @@ pub fn all(
     lookup: Arc<dyn Lookup>,
     authorizer: &Arc<dyn Authorizer>,
     options: &PluginOptions,
-    metrics: &Metrics,
+    pod_security: &PodSecurityMetrics,
 ) -> Vec<Arc<dyn Plugin>> {
     let features = &options.features;
     let has_workloads = features.enabled("GenericWorkload");
@@ -119,7 +117,7 @@ pub fn all(
             lookup.clone(),
             options.pod_security.clone(),
             features.emulated(),
-            metrics.pod_security.clone(),
+            pod_security.clone(),
         )),
         Arc::new(priority::Priority::new(lookup.clone())),
         Arc::new(default_toleration_seconds::DefaultTolerationSeconds::new(options)),

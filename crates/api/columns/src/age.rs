@@ -6,7 +6,7 @@ use binnacle_fields::{FieldRef, types};
 use binnacle_meta::{Time, human_duration};
 use binnacle_schema::Value;
 
-use crate::format::UNKNOWN;
+pub(crate) const UNKNOWN: &str = "<unknown>";
 
 /// The moment from which ages are measured.
 #[derive(Clone, Copy, Debug)]

@@ -10,11 +10,11 @@ use binnacle_fields::flowcontrol::v1::FlowSchemaCondition;
 use binnacle_fields::types::{Field, List, Map, Message, Quantity, Str};
 use binnacle_fields::{FieldRef, meta};
 
+pub(crate) use crate::age::UNKNOWN;
 use crate::columns::{ColumnDefinition, string, text};
 
 pub(crate) const NONE: &str = "<none>";
 pub(crate) const UNSET: &str = "<unset>";
-pub(crate) const UNKNOWN: &str = "<unknown>";
 
 /// The two wide columns for the containers of a pod template; [`containers`] returns their cells.
 pub(crate) const CONTAINERS: ColumnDefinition =

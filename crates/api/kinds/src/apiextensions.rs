@@ -10,6 +10,7 @@ mod list_types;
 mod names;
 mod open_api;
 mod required_checks;
+mod rules;
 mod schema;
 mod selectable_fields;
 mod structural;

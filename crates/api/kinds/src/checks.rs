@@ -3,7 +3,7 @@
 use binnacle_fields::types::{List, Str};
 use binnacle_fields::{Field, FieldRef, Message};
 use binnacle_meta::FieldErrors;
-use binnacle_validation::metadata::IMMUTABLE;
+use binnacle_validation::checks::IMMUTABLE;
 
 use crate::equality::equal;
 use crate::internal;

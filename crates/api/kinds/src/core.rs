@@ -3,6 +3,7 @@
 mod config_map;
 mod endpoints;
 mod event;
+mod keyed_data;
 mod limit_range;
 mod namespace;
 mod node;

@@ -10,7 +10,8 @@ use binnacle_fields::types::{self, List, Map, Str};
 use binnacle_fields::{Field, FieldMut, FieldRef};
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, Location};
 use binnacle_schema::{Object, Value};
-use binnacle_validation::metadata::{self, IMMUTABLE};
+use binnacle_validation::checks::IMMUTABLE;
+use binnacle_validation::metadata;
 use binnacle_validation::pod_resources::quantity;
 use binnacle_validation::{checks, names, resource_names, selectors};
 

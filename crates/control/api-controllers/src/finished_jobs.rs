@@ -15,7 +15,8 @@ use binnacle_watchcache::Entry;
 
 use crate::changes::{Position, Receiver, follow};
 use crate::context::ClusterContext;
-use crate::queue::{Outcome, Queue};
+use crate::outcome::Outcome;
+use crate::queue::Queue;
 
 pub(crate) const NAME: &str = "ttl-after-finished-controller";
 const WORKERS: usize = 5;

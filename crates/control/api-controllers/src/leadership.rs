@@ -9,7 +9,7 @@ use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
 use tokio::sync::watch;
 
-use crate::queue::Outcome;
+use crate::outcome::Outcome;
 
 /// The lease of kube-controller-manager.
 const LEASE: &str = "kube-controller-manager";

@@ -13,6 +13,7 @@ mod garbage_collector;
 mod leadership;
 mod monitors;
 mod namespaces;
+mod outcome;
 mod per_namespace;
 mod queue;
 mod quotas;

@@ -22,7 +22,8 @@ use tokio::time::Instant;
 use self::content::Content;
 use crate::changes::{Position, Receiver, follow};
 use crate::context::ClusterContext;
-use crate::queue::{Outcome, Queue};
+use crate::outcome::Outcome;
+use crate::queue::Queue;
 
 pub(crate) const NAME: &str = "namespace-controller";
 /// The finalizer in the spec of namespaces.

@@ -10,7 +10,8 @@ use binnacle_watchcache::Entry;
 
 use crate::changes::{Position, Receiver, follow};
 use crate::context::ClusterContext;
-use crate::queue::{Outcome, Queue};
+use crate::outcome::Outcome;
+use crate::queue::Queue;
 
 /// A controller of one object in each active namespace.
 pub(crate) struct PerNamespace<'a> {

@@ -5,7 +5,6 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::Duration;
 
-use binnacle_meta::Status;
 use binnacle_metrics::{QueuedItem, WorkItem, WorkQueue};
 use binnacle_request::Shutdown;
 use futures::StreamExt;
@@ -15,6 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::leadership::LeadershipHandle;
+use crate::outcome::Outcome;
 
 /// The minimum and maximum pause before a failed key is processed again, as in client-go's default rate limiter.
 const RETRY_FIRST: Duration = Duration::from_millis(5);
@@ -40,24 +40,6 @@ struct State<K> {
     delayed_at: HashMap<K, (Instant, u64)>,
     number: u64,
     failures: HashMap<K, u32>,
-}
-
-/// The result of processing a key, which decides when it is processed again.
-#[derive(Debug)]
-pub(crate) enum Outcome {
-    Done,
-    /// Processed again after a time, although nothing has failed.
-    After(Duration),
-    /// Processed again later, after ever longer times up to this one.
-    Again(Duration),
-    /// Processed again after ever longer times; the reason is logged.
-    Failed(Status),
-}
-
-impl From<Result<(), Status>> for Outcome {
-    fn from(result: Result<(), Status>) -> Self {
-        result.map_or_else(Self::Failed, |()| Self::Done)
-    }
 }
 
 impl<K: Clone + Eq + Hash> State<K> {

@@ -18,7 +18,8 @@ use parking_lot::Mutex;
 
 use crate::context::ClusterContext;
 use crate::monitors::Monitors;
-use crate::queue::{Outcome, Queue};
+use crate::outcome::Outcome;
+use crate::queue::Queue;
 use crate::stored_resources::deletable;
 
 pub(crate) const NAME: &str = "resourcequota-controller";

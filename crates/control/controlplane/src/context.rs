@@ -3,7 +3,7 @@
 use binnacle_registry::Catalog;
 
 use crate::config::Config;
-use crate::identity_lease::Identity;
+use crate::identity::Identity;
 use crate::storage_versions::StorageVersions;
 
 /// The shared state of the controllers.

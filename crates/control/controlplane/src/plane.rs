@@ -11,7 +11,7 @@ use crate::context::ControllerContext;
 use crate::storage_versions::StorageVersions;
 use crate::{
     bootstrap_roles, cluster_authentication, config_maps, flowcontrol, identity_lease, kubernetes_service,
-    leader_election, priority_classes, storage_readiness, storage_versions, system_namespaces,
+    leader_election, priority_classes, storage_readiness, storage_version_objects, storage_versions, system_namespaces,
 };
 
 /// The controllers of the objects that every cluster has, with their shared state.
@@ -61,7 +61,8 @@ impl ControlPlane {
         let (ctx, features) = (&self.0, self.0.resources.features());
         if storage_versions::is_on(features) {
             let name = "built-in-resources-storage-version-updater";
-            controllers.push(Controller::periodic(name, Some(600), ctx, |ctx| Box::pin(storage_versions::ensure(ctx))));
+            controllers
+                .push(Controller::periodic(name, Some(600), ctx, |ctx| Box::pin(storage_version_objects::ensure(ctx))));
         }
         if features.enabled("CoordinatedLeaderElection") {
             let name = "start-kube-apiserver-coordinated-leader-election-controller";

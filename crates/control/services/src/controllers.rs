@@ -4,24 +4,10 @@ use std::sync::Arc;
 
 use binnacle_controllers::{Controller, Queues};
 use binnacle_registry::Catalog;
-use parking_lot::Mutex;
 
+use crate::allocations::Allocations;
 use crate::config::ServiceConfig;
 use crate::{missing_addresses, repair, service_cidr};
-
-/// The shared state of the controllers of services.
-pub(crate) struct Allocations {
-    pub(crate) resources: Catalog,
-    pub(crate) config: ServiceConfig,
-    /// Node ports that belonged to no service at the last check.
-    pub(crate) leaked_ports: Mutex<Vec<i64>>,
-}
-
-impl Allocations {
-    pub(crate) fn new(resources: Catalog, config: ServiceConfig) -> Self {
-        Self { resources, config, leaked_ports: Mutex::default() }
-    }
-}
 
 /// The controllers of services.
 pub struct ServiceControllers {

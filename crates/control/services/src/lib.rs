@@ -6,6 +6,7 @@
 //! kube-apiserver's format. Several servers on one store, including kube-apiservers, allocate nothing twice.
 
 mod addresses;
+mod allocations;
 mod bitmap;
 mod config;
 mod controllers;

@@ -11,7 +11,7 @@ use binnacle_meta::{Status, Text};
 use binnacle_schema::Value;
 
 use crate::addresses::parent;
-use crate::controllers::Allocations;
+use crate::allocations::Allocations;
 use crate::spec::Spec;
 use binnacle_controllers::Objects;
 use binnacle_controllers::{ChangeWatcher, Changes};

@@ -12,7 +12,7 @@ use binnacle_registry::{Catalog, Context};
 use binnacle_schema::Value;
 
 use crate::addresses::{AddressError, Addresses, MANAGED_BY_LABEL, MANAGER, Owner, parent};
-use crate::controllers::Allocations;
+use crate::allocations::Allocations;
 use crate::node_ports::NodePorts;
 use crate::spec::Spec;
 use binnacle_controllers::Objects;

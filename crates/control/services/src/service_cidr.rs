@@ -8,7 +8,7 @@ use binnacle_registry::{Context, rfc3339};
 use binnacle_schema::{Value, value};
 
 use crate::addresses::readiness;
-use crate::controllers::Allocations;
+use crate::allocations::Allocations;
 use binnacle_controllers::Objects;
 
 const NAME: &str = "kubernetes";

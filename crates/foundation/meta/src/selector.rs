@@ -7,9 +7,11 @@ mod label_lexer;
 mod label_parser;
 mod label_syntax;
 mod labels;
+mod requirement;
 
 pub use fields::{FieldSelector, FieldTerm};
-pub use labels::{LabelSelector, Operator, Requirement};
+pub use labels::LabelSelector;
+pub use requirement::{Operator, Requirement};
 
 /// The maximum length of a selector. URLs are shorter, so only callers that do not use HTTP can exceed it.
 pub const MAX_SELECTOR_BYTES: usize = 64 * 1024;

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 
-use crate::{MetricFamilies, Native};
+use crate::family::{MetricFamilies, pair};
+use crate::native::Native;
 
 /// Replaces a label value that is not allowed.
 const UNEXPECTED: &str = "unexpected";
@@ -249,14 +250,6 @@ fn counted(labels: Vec<LabelPair>, value: f64) -> Metric {
     counter.set_value(value);
     metric.set_counter(counter);
     metric
-}
-
-/// Creates a label for a metric.
-pub fn pair(name: &str, value: &str) -> LabelPair {
-    let mut pair = LabelPair::default();
-    pair.set_name(name.to_owned());
-    pair.set_value(value.to_owned());
-    pair
 }
 
 /// Returns the number of observations; 0 for a gauge.

@@ -11,8 +11,8 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::{self, Bucket, LabelPair, Metric, MetricFamily, MetricType};
 use prometheus::{HistogramOpts, HistogramVec as ClassicVec};
 
-use crate::native::Sparse;
-use crate::{Family, pair};
+use crate::family::{Family, pair};
+use crate::native::{Native, Sparse};
 
 /// A family of histograms, one per combination of label values. Clones share them.
 #[derive(Clone)]
@@ -57,21 +57,6 @@ struct Counts {
     sum: f64,
     buckets: Vec<u64>,
     sparse: Sparse,
-}
-
-/// The part of a native histogram that a classic one lacks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Native {
-    pub sparse: Sparse,
-    pub(crate) created: SystemTime,
-}
-
-impl Native {
-    /// Adds the counts of another histogram; the earlier creation time is kept.
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.sparse.add(&other.sparse);
-        self.created = self.created.min(other.created);
-    }
 }
 
 // === impl HistogramVec ===

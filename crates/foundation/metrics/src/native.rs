@@ -2,6 +2,7 @@
 //! client, with kube-apiserver's limits.
 
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 /// The initial schema: each power of two has 2^schema buckets. This is the coarsest schema with a growth factor of at
 /// most 1.1.
@@ -31,6 +32,21 @@ pub struct Sparse {
     pub(crate) zeros: u64,
     pub(crate) positive: Buckets,
     pub(crate) negative: Buckets,
+}
+
+/// The part of a native histogram that a classic one lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Native {
+    pub sparse: Sparse,
+    pub(crate) created: SystemTime,
+}
+
+impl Native {
+    /// Adds the counts of another histogram; the earlier creation time is kept.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.sparse.add(&other.sparse);
+        self.created = self.created.min(other.created);
+    }
 }
 
 /// Counts by bucket index. A bucket that was used once is kept.

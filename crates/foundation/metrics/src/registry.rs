@@ -8,7 +8,8 @@ use prometheus::core::{Atomic, Collector, GenericCounter, GenericGauge, MetricVe
 use prometheus::proto::MetricFamily;
 
 use crate::cached_series;
-use crate::histogram::Native;
+use crate::family::{Family, MetricFamilies};
+use crate::native::Native;
 use crate::resettable::ResettableCollector;
 
 /// A registry of families. Clones share it.
@@ -20,28 +21,6 @@ struct Inner {
     families: prometheus::Registry,
     native: bool,
     registered: Mutex<Vec<Box<dyn ErasedFamily>>>,
-}
-
-/// A family of metrics.
-pub trait Family: Collector + Clone + 'static {
-    /// Deletes all series. Families without labels keep their values, and computed families have no series to delete.
-    fn reset(&self) {}
-
-    /// Enables native buckets if this is a family of histograms.
-    fn become_native(&self) {}
-
-    /// Returns the family with its native histograms, one per metric, if it has any.
-    fn gather_native(&self) -> Option<(MetricFamily, Vec<Native>)> {
-        None
-    }
-}
-
-/// A snapshot of the families, sorted by name.
-#[derive(Clone, Debug, Default)]
-pub struct MetricFamilies {
-    pub families: Vec<MetricFamily>,
-    /// The native histograms by family, in the order of its metrics.
-    pub natives: HashMap<String, Vec<Native>>,
 }
 
 /// Registers a family and returns it; clones share the metrics.
@@ -111,12 +90,6 @@ impl Registry {
     pub fn reset(&self) {
         self.0.registered.lock().iter().for_each(|family| family.reset());
         cached_series::count_reset();
-    }
-}
-
-impl From<Vec<MetricFamily>> for MetricFamilies {
-    fn from(families: Vec<MetricFamily>) -> Self {
-        Self { families, natives: HashMap::new() }
     }
 }
 

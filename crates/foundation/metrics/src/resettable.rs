@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Counter, Histogram, Metric, MetricFamily, MetricType};
 
-use crate::Family;
+use crate::family::Family;
 
 /// A collector whose counters and histograms with labels can be reset. Gauges are unchanged.
 pub(crate) struct ResettableCollector<C> {

@@ -2,11 +2,13 @@
 
 mod actual;
 mod calls;
+mod coster;
 mod estimate;
+mod variables;
 
 pub(crate) use actual::{ActualCost, of_call, traversal};
+pub(crate) use coster::estimate;
 pub use estimate::Estimate;
-pub(crate) use estimate::estimate;
 
 #[cfg(test)]
 mod tests;

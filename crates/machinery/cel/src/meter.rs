@@ -3,7 +3,6 @@
 use std::cell::Cell;
 
 use crate::error::Error;
-use crate::value::Val;
 
 /// Counts the cost of an evaluation as kube-apiserver does. The actual work is charged to the work budget: comparing
 /// values with shared parts can take far more steps than its cost.
@@ -12,9 +11,6 @@ pub(crate) struct Meter {
     cost: Cell<u64>,
     limit: u64,
 }
-
-/// The memory of an entry of a map.
-const ENTRY: usize = 160;
 
 impl Meter {
     pub(crate) fn new(limit: u64) -> Self {
@@ -39,27 +35,6 @@ impl Meter {
     pub(crate) fn copy(&self, bytes: usize) -> Result<(), Error> {
         binnacle_work::charge_bytes(bytes)?;
         Ok(binnacle_work::allocate(bytes)?)
-    }
-
-    /// Charges the work and memory of a list of this length.
-    #[inline]
-    pub(crate) fn list(&self, len: usize) -> Result<(), Error> {
-        binnacle_work::charge(1 + len as u64)?;
-        Ok(binnacle_work::allocate(len.saturating_mul(size_of::<Val<'_>>()))?)
-    }
-
-    /// Charges the look-up of a key.
-    #[inline]
-    pub(crate) fn key(&self, key: &Val<'_>) -> Result<(), Error> {
-        // The key is copied and hashed.
-        Ok(binnacle_work::charge(2 + key.bytes() as u64 / 4)?)
-    }
-
-    /// Charges one more entry of a map.
-    #[inline]
-    pub(crate) fn entry(&self, key: &Val<'_>) -> Result<(), Error> {
-        self.key(key)?;
-        Ok(binnacle_work::allocate(ENTRY + key.bytes())?)
     }
 
     /// Returns the remaining cost.

@@ -1,5 +1,6 @@
 //! Values in evaluations. They borrow from the objects that expressions access.
 
+mod charges;
 mod display;
 mod equality;
 mod list;

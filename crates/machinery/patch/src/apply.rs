@@ -24,7 +24,7 @@ mod validate;
 
 pub use conflict::{ApplyError, Conflict};
 pub use scale::Scale;
-pub use server_side::{Apply, ApplyResult, apply, describe};
+pub use server_side::{ApplyResult, apply, describe};
 pub use times::{TimestampComparison, keep_unchanged_times};
 pub use track::{track_update, track_update_converting};
 pub use unowned::merge_unowned;
@@ -42,6 +42,14 @@ pub struct Update<'a> {
     pub now: i64,
     /// Dotted paths of the fields that this endpoint resets, so that the manager does not own them.
     pub reset: &'a [Text],
+}
+
+/// A request to apply a configuration.
+pub struct Apply<'a> {
+    pub update: Update<'a>,
+    /// True to take fields from their owners instead of failing.
+    pub force: bool,
+    pub versions: &'a dyn Versions,
 }
 
 /// Conversion of an object to the versions that managers have used.

@@ -4,12 +4,14 @@
 use binnacle_schema::{Message, Object, Value};
 use binnacle_work::pace;
 
+mod elements;
 mod error;
 mod format;
 mod index;
 mod lists;
 mod meta;
 mod order;
+mod ordered_lists;
 
 pub use error::StrategicError;
 pub use format::go_print;
@@ -69,7 +71,7 @@ fn merge_map(mut original: Object, mut patch: Object, meta: PatchMeta<'_>) -> Re
     }
     pace(8 * (original.len() + patch.len()) as u64);
     retain_keys(&mut original, &mut patch)?;
-    order::merge_ordered_lists(&mut original, &mut patch, meta)?;
+    ordered_lists::merge_ordered_lists(&mut original, &mut patch, meta)?;
     for (name, change) in patch {
         merge_member(&mut original, &name, change, meta)?;
     }

@@ -12,7 +12,6 @@ mod findings;
 mod free_form;
 pub mod json;
 mod limits;
-mod lookup;
 pub mod nil;
 mod path;
 pub mod proto;

@@ -62,10 +62,6 @@ const FIRST_MEMBERS: usize = 4 * size_of::<(Text, Value)>();
 const FURTHER_MEMBER: usize = 2 * size_of::<(Text, Value)>() + 32;
 /// The cost of a map besides its members.
 const OBJECT: usize = 32;
-/// The cost of a struct, with its fields and with the defaults that it may get.
-pub(crate) const STRUCT: usize = 512;
-/// The cost of a struct that describes a schema: it gets no defaults, and most of its many fields are absent.
-pub(crate) const SCHEMA: usize = 192;
 /// The cost of a map of YAML, which finds repeated keys of any type, and of a member of it.
 const YAML_MAP: usize = 512;
 const YAML_MEMBER: usize = 104;

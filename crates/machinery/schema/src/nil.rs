@@ -2,7 +2,7 @@
 
 use binnacle_meta::Text;
 
-use crate::{Field, Message, Presence, Ty, Value};
+use crate::{Message, Presence, Ty, Value};
 
 /// Changes a canonical object as a round trip through protobuf storage does: empty lists and maps that are written as
 /// `null` when nil become `null`. Only visits fields that can contain these.
@@ -38,31 +38,4 @@ fn nil_empty_in(value: &mut Value, ty: &Ty) {
             nil_empty_in(member, inner);
         }
     }
-}
-
-/// Returns the fields that can be nil and are always written, and those that contain such fields.
-pub(crate) fn fields(fields: &[Field]) -> Box<[u32]> {
-    let nil = |field: &Field| leads_to_nil(field, &mut Vec::new());
-    fields.iter().zip(0..).filter(|(field, _)| nil(field)).map(|(_, index)| index).collect()
-}
-
-/// Returns true for a field that is, or contains, one of [`fields`]. `seen` has the messages on the current path,
-/// since schemas of schemas contain themselves.
-fn leads_to_nil(field: &Field, seen: &mut Vec<*const Message>) -> bool {
-    field.presence == Presence::AlwaysNull
-        || matches!(field.ty.map_value(), Some(Ty::Bytes))
-        || innermost(&field.ty).is_some_and(|message| has_nil(message, seen))
-}
-
-fn has_nil(message: &Message, seen: &mut Vec<*const Message>) -> bool {
-    if seen.contains(&std::ptr::from_ref(message)) {
-        return false;
-    }
-    seen.push(message);
-    message.fields.iter().any(|field| leads_to_nil(field, seen))
-}
-
-/// Returns the message of a type, of its elements or of its values.
-fn innermost(ty: &Ty) -> Option<&Message> {
-    ty.message().or_else(|| ty.element().or_else(|| ty.map_value()).and_then(innermost))
 }

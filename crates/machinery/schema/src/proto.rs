@@ -6,7 +6,6 @@ mod envelope;
 mod error;
 mod index;
 mod normalize;
-mod plan;
 mod raw_json;
 mod scalars;
 mod text;
@@ -20,7 +19,6 @@ pub use envelope::{
     unwrap, watch_frame, watch_frame_head, wrap, wrap_into,
 };
 pub use error::ProtoError;
-pub(crate) use plan::Plan;
 pub use to_json::{Overrides, to_json};
 
 #[cfg(test)]

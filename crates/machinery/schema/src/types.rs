@@ -4,6 +4,9 @@
 //! Built-in messages are statics that the build of the `kinds` crate generates from field tables; messages of custom
 //! resources are built at run time from the same types.
 
+mod lookup;
+pub(crate) mod plan;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
@@ -11,8 +14,8 @@ use std::sync::{Arc, OnceLock};
 
 use binnacle_meta::Text;
 
-use crate::lookup::Lookup;
-use crate::proto::Plan;
+use lookup::Lookup;
+use plan::Plan;
 
 /// A struct: the root of a kind or a nested object with known fields.
 #[derive(Debug)]

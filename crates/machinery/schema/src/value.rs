@@ -2,7 +2,7 @@
 
 mod index;
 
-use binnacle_meta::{ErrorValue, Text};
+use binnacle_meta::Text;
 
 use self::index::Index;
 
@@ -388,19 +388,6 @@ impl Value {
     /// Returns the object at a path, with missing objects on the path created.
     pub fn make_at(&mut self, path: &[&str]) -> &mut Object {
         path.iter().fold(self.make_object(), |object, name| object.object_entry(name))
-    }
-}
-
-impl From<&Value> for ErrorValue {
-    /// Formats a value for messages: strings and numbers plainly, structures as JSON.
-    fn from(value: &Value) -> Self {
-        match value {
-            Value::Null => Self::raw("null"),
-            Value::Str(text) => Self::from(text),
-            Value::Int(n) => Self::from(*n),
-            Value::Bool(b) => Self::from(*b),
-            other => Self::raw(crate::json::to_string(other)),
-        }
     }
 }
 

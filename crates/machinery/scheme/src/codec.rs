@@ -10,9 +10,9 @@ use std::str::FromStr;
 use binnacle_schema::{Limits, Message, MessageRef, Object, Value};
 use bytes::Bytes;
 
-use crate::{CustomSchema, Kinds, StoredType, Strategy, WriteVersion};
+use crate::{CustomSchema, Kinds, Strategy};
 
-pub use cached::{Growth, ReadFailure, text_length, too_large, too_large_reason, within_object_limits};
+pub use cached::{Growth, text_length, too_large, too_large_reason, within_object_limits};
 pub use envelope::Envelope;
 pub use text::JsonText;
 
@@ -77,8 +77,8 @@ pub enum MediaType {
     Cbor,
 }
 
-/// The part of a [`StoredType`] that a [`Codec`] needs: borrowed, with the `apiVersion` of the storage version, or with
-/// [`WriteVersion`] in place of that version.
+/// The part of a [`StoredType`](crate::StoredType) that a [`Codec`] needs: borrowed, with the `apiVersion` of the storage version, or with
+/// [`WriteVersion`](crate::WriteVersion) in place of that version.
 #[derive(Clone, Copy)]
 pub struct StoredKind<'a> {
     pub group: &'a str,
@@ -97,28 +97,6 @@ pub const MAX_STORED_DEPTH: usize = 256;
 /// larger one.
 const LIMITS: Limits =
     Limits { max_bytes: 64 << 20, max_depth: MAX_STORED_DEPTH, max_yaml_nodes: 4 << 20, max_memory: usize::MAX };
-
-impl<'a> StoredKind<'a> {
-    /// Returns the codec's view of a kind; `api_version` is that of its storage version.
-    pub fn new(kind: &'a StoredType, api_version: &'a str) -> Self {
-        Self {
-            group: &kind.storage.group,
-            version: &kind.storage.version,
-            kind: &kind.storage.kind,
-            api_version,
-            message: &kind.message,
-            strategy: &*kind.strategy,
-            kinds: &*kind.kinds,
-            custom: kind.custom.as_deref(),
-        }
-    }
-
-    /// Returns the kind with the version in which objects are written.
-    pub fn written(self, written: &'a WriteVersion) -> Self {
-        let WriteVersion { version, api_version, message, .. } = written;
-        Self { version, api_version, message, ..self }
-    }
-}
 
 impl FromStr for MediaType {
     type Err = ();

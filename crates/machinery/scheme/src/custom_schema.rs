@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use binnacle_schema::Value;
 
-use crate::ReadFailure;
+use crate::read_failure::ReadFailure;
 
 /// The future of converted objects; the error is for clients.
 pub type ConversionFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<Value>, ReadFailure>> + Send + 'a>>;

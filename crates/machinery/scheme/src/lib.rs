@@ -30,6 +30,7 @@ pub mod fields;
 mod kinds;
 mod lifecycle;
 mod published;
+mod read_failure;
 mod resource_type;
 mod served;
 mod shared;
@@ -37,7 +38,7 @@ mod strategy;
 mod verbs;
 
 pub use codec::{
-    Codec, Envelope, Growth, JsonText, MAX_STORED_DEPTH, MediaType, ReadFailure, StoredKind, text_length, too_large,
+    Codec, Envelope, Growth, JsonText, MAX_STORED_DEPTH, MediaType, StoredKind, text_length, too_large,
     too_large_reason, within_object_limits,
 };
 pub use columns::Columns;
@@ -54,6 +55,7 @@ pub use fields::{FieldLabels, FieldValue, SelectableField, UnknownLabel};
 pub use kinds::{Kinds, NoKinds, RegisteredKind};
 pub use lifecycle::{Lifecycle, Release};
 pub use published::{OpenApiDefinitions, OpenApiVersion};
+pub use read_failure::ReadFailure;
 pub use resource_type::{ResourceType, ScaleFields, StoredType, WriteVersion};
 pub use served::{
     CUSTOM_RESOURCE_PRIORITIES, RemoteResource, RemoteSubresource, Resources, ServedGroup, ServedResources,

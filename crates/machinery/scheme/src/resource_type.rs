@@ -7,14 +7,14 @@ use binnacle_schema::{MessageRef, Object, Value};
 
 use crate::{
     Codec, Columns, Conversion, CustomSchema, Envelope, JsonText, Kinds, ResourceDescription, SelectableField, Shared,
-    Storage, Strategy,
+    Storage, StoredKind, Strategy,
 };
 
 /// One version of a resource, as supplied by its provider: a [`ResourceDescription`] with schema and conversion, and
 /// the [`StoredType`] that it shares with the other versions. Immutable, and shared by all servers of a process.
 ///
-/// The registry binds it to a store, which makes it a `Resource` over a `ResourceStore`. Those are separate types, because
-/// providers have no store, and because two servers of a process can install the same type over two stores.
+/// The registry binds it to a store: a `Resource` is a `ResourceType` on a `ResourceStore`. They are separate types,
+/// because providers have no store, and because two servers of a process can install the same type over two stores.
 #[derive(Clone)]
 pub struct ResourceType {
     pub description: Arc<ResourceDescription>,
@@ -86,4 +86,26 @@ pub struct WriteVersion {
     pub api_version: Text,
     pub message: MessageRef,
     pub conversion: Conversion,
+}
+
+impl<'a> StoredKind<'a> {
+    /// Returns the codec's view of a kind; `api_version` is that of its storage version.
+    pub fn new(kind: &'a StoredType, api_version: &'a str) -> Self {
+        Self {
+            group: &kind.storage.group,
+            version: &kind.storage.version,
+            kind: &kind.storage.kind,
+            api_version,
+            message: &kind.message,
+            strategy: &*kind.strategy,
+            kinds: &*kind.kinds,
+            custom: kind.custom.as_deref(),
+        }
+    }
+
+    /// Returns the kind with the version in which objects are written.
+    pub fn written(self, written: &'a WriteVersion) -> Self {
+        let WriteVersion { version, api_version, message, .. } = written;
+        Self { version, api_version, message, ..self }
+    }
 }

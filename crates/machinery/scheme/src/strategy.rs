@@ -85,8 +85,11 @@ impl MetadataChecks {
 /// | deletion | [`forbids_delete`](Strategy::forbids_delete), [`delete_grace`](Strategy::delete_grace) |
 /// | storage | [`is_rarely_read`](Strategy::is_rarely_read), [`is_read_from_store`](Strategy::is_read_from_store) |
 ///
-/// They are in one trait, because a trait per concern would need an empty implementation for each kind without such
-/// rules.
+/// They are in one trait, because most kinds have rules of most concerns: 67 kinds implement 3.7 of the seven on average.
+/// A trait for each concern, with a struct of handles to those that a kind has, would make kinds longer without making
+/// them clearer (a Deployment by 13 lines, a Pod by 21, a ConfigMap by 5, for further `impl` blocks and their
+/// registration). It would also accept a kind whose rules are implemented but not registered, which then validates
+/// nothing. Traits as supertraits would need an empty implementation for each concern without rules.
 pub trait Strategy: Send + Sync + 'static {
     // === Defaults ===
 

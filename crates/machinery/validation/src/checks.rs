@@ -6,6 +6,8 @@ use binnacle_schema::Value;
 
 use crate::names;
 
+/// `field is immutable`.
+pub const IMMUTABLE: &str = "field is immutable";
 pub const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 
 /// Reports each message as an error of the value.
@@ -96,6 +98,6 @@ pub fn port_number_or_name(path: &dyn Location, value: Option<&Value>, errors: &
 /// Checks that a field is unchanged, which the caller has determined (`same`).
 pub fn immutable(path: &dyn Location, same: bool, value: impl Into<ErrorValue>, errors: &mut FieldErrors) {
     if !same {
-        errors.push(FieldError::invalid(path, value, crate::metadata::IMMUTABLE));
+        errors.push(FieldError::invalid(path, value, IMMUTABLE));
     }
 }

@@ -8,7 +8,7 @@ use binnacle_fields::types::{List, Map, Str};
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, Location};
 use binnacle_schema::{Value, json};
 
-use crate::checks::{self, invalid_for};
+use crate::checks::{self, IMMUTABLE, invalid_for};
 use crate::names;
 use crate::options::field_manager;
 
@@ -74,9 +74,6 @@ fn immutable<T>(new: FieldRef<T>, old: FieldRef<T>, errors: &mut FieldErrors) {
         errors.push(new.invalid_as(new.value(), IMMUTABLE));
     }
 }
-
-/// `field is immutable`.
-pub const IMMUTABLE: &str = "field is immutable";
 
 /// Validates the labels of an object or a pod template.
 pub fn validate_labels(labels: FieldRef<Map<Str>>, errors: &mut FieldErrors) {

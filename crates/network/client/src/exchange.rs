@@ -14,23 +14,10 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use tokio::task::JoinHandle;
 
+use crate::error::SendError;
 use crate::go_client;
 use crate::metered::Meter;
-use crate::target::{DialError, OpenConnection, Target};
-
-/// The maximum size of a response head (Go's `MaxResponseHeaderBytes` is of this order).
-pub(crate) const MAX_HEAD_BYTES: usize = 1 << 20;
-pub(crate) const MAX_HEADERS: usize = 512;
-
-/// Errors of sending a request.
-#[derive(Debug, thiserror::Error)]
-pub enum SendError {
-    #[error(transparent)]
-    Dial(#[from] DialError),
-    /// The server closed the connection or does not speak HTTP.
-    #[error("{0}")]
-    Broken(String),
-}
+use crate::target::{OpenConnection, Target};
 
 /// A response whose connection ends with its body.
 pub type Answer = Response<AnswerBody>;

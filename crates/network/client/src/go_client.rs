@@ -5,7 +5,8 @@ use http::{HeaderMap, Response};
 use hyper::client::conn::http1::Builder;
 use hyper::ext::ReasonPhrase;
 
-use crate::exchange::{MAX_HEAD_BYTES, MAX_HEADERS, SendError};
+use crate::error::SendError;
+use crate::limits::{MAX_HEAD_BYTES, MAX_HEADERS};
 
 /// Returns the settings of HTTP/1.1 connections: responses are bounded, headers may continue on a second line, and
 /// invalid headers are ignored.

@@ -14,7 +14,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::TcpListener;
 
-use crate::exchange::{self, MAX_HEAD_BYTES, exchange};
+use crate::exchange::{self, exchange};
+use crate::limits::MAX_HEAD_BYTES;
 use crate::metered::{Meter, MeteredStream};
 use crate::target::{ConnectionOptions, Target};
 use crate::tls::{Verification, client_config};

@@ -19,6 +19,7 @@
 //! Independent of the contents of requests.
 
 mod certificates;
+mod error;
 mod exchange;
 mod go_client;
 #[cfg(test)]
@@ -27,6 +28,7 @@ mod goaway_tests;
 mod hostile_tests;
 mod identity;
 mod lenient;
+mod limits;
 mod metered;
 pub mod path;
 mod pool;
@@ -35,7 +37,8 @@ mod target;
 mod tls;
 
 pub use certificates::{CertificateMetrics, Flaws, register_webhook_certificates, webhook_certificates};
-pub use exchange::{Answer, AnswerBody, SendError, send};
+pub use error::SendError;
+pub use exchange::{Answer, AnswerBody, send};
 pub use identity::{ClientIdentity, IdentityError, IssuedIdentity};
 pub use metered::{Meter, MeteredStream};
 pub use pool::{Pool, PooledAnswer, PooledBody};

@@ -14,7 +14,7 @@ use binnacle_egress::paced::{
 };
 use http::Request;
 
-use crate::exchange::MAX_HEAD_BYTES;
+use crate::limits::MAX_HEAD_BYTES;
 
 /// The maximum number of bytes before the head of a response: the head itself, and a TLS handshake.
 const MAX_BEFORE_HEAD: u64 = (MAX_HEAD_BYTES + (128 << 10)) as u64;

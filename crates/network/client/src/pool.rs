@@ -23,8 +23,10 @@ use rustls::ClientConfig;
 use tokio::task::AbortHandle;
 
 use crate::certificates::{CertificateMetrics, Flaws};
-use crate::exchange::{MAX_HEAD_BYTES, SendError, transport_error};
+use crate::error::SendError;
+use crate::exchange::transport_error;
 use crate::go_client;
+use crate::limits::MAX_HEAD_BYTES;
 use crate::metered::Meter;
 use crate::replay::{ReplayRequest, is_unprocessed};
 use crate::target::{ConnectionOptions, DialError, OpenConnection, Target};

@@ -6,7 +6,7 @@ use binnacle_config::{Format, Types, list, text};
 use binnacle_meta::{go_quote, read_error};
 use binnacle_schema::{Field, Value};
 
-use crate::dialer::Network;
+use crate::network::Network;
 
 const FORMAT: Format = Format {
     group: "apiserver.k8s.io",

@@ -14,37 +14,11 @@ use tokio_rustls::TlsConnector;
 use crate::config::{self, Connection, EgressError, Proxy, TlsFiles};
 use crate::konnectivity::Session;
 use crate::metrics::{DialMetrics, Labels};
+use crate::network::Network;
 use crate::{Tunnel, connect};
 
 /// The timeout for dialing a proxy and connecting through it.
 const TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The network of a connection's destination, as in the egress selector configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Network {
-    ControlPlane,
-    Etcd,
-    Cluster,
-}
-
-impl Network {
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        match name.to_lowercase().as_str() {
-            "controlplane" => Some(Self::ControlPlane),
-            "etcd" => Some(Self::Etcd),
-            "cluster" => Some(Self::Cluster),
-            _ => None,
-        }
-    }
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::ControlPlane => "controlplane",
-            Self::Etcd => "etcd",
-            Self::Cluster => "cluster",
-        }
-    }
-}
 
 /// The dialer of each network. Networks without one are dialed directly.
 #[derive(Clone, Debug, Default)]

@@ -10,15 +10,17 @@ mod executor;
 pub mod grpc_transport;
 mod konnectivity;
 mod metrics;
+mod network;
 pub mod paced;
 pub mod plugin;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use config::EgressError;
-pub use dialer::{Dialer, Egress, Network};
+pub use dialer::{Dialer, Egress};
 pub use executor::RelayExecutor;
 pub use metrics::DialMetrics;
+pub use network::Network;
 
 /// A connection through a proxy.
 pub trait Tunnel: AsyncRead + AsyncWrite + Send + Sync + Unpin + 'static {}

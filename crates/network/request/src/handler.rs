@@ -1,7 +1,5 @@
 //! The request as handlers receive it, and the trait [`Handler`] for handlers.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,11 +8,9 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
 
 use crate::{
-    Body, BodyError, ConnectionInfo, IncomingBody, Permit, Query, Record, RequestInfo, Shutdown, Upgrade, User,
-    waiting_unless_failed,
+    Body, BodyError, BoxFuture, ConnectionInfo, IncomingBody, Permit, Query, Record, RequestInfo, Shutdown, Upgrade,
+    User, waiting_unless_failed,
 };
-
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The response to a request.
 pub type Response = http::Response<Body>;

@@ -11,8 +11,8 @@ use binnacle_work::Describe;
 use http::{HeaderValue, Method};
 use parking_lot::Mutex;
 
-use crate::latency::{Latencies, Part};
-use crate::trace::Trace;
+use crate::latencies::{Latencies, Part};
+use crate::spans::Trace;
 use crate::{AuditContext, AuditLevel, Decision, RequestInfo, RequestSeat, User};
 
 /// The data about one request, shared by the filters, the handler and the response body. When the last of them drops

@@ -4,12 +4,14 @@
 //! See <https://www.chromium.org/spdy/spdy-protocol/spdy-protocol-draft3-1/>. Reader and writer are independent halves:
 //! each holds the header compression state of one direction.
 
+mod error;
 mod flood;
 mod frame;
 mod headers;
 
+pub use error::FrameError;
 pub(crate) use flood::FloodLimiter;
-pub use frame::{Frame, FrameError, Reader, Reset, Writer};
+pub use frame::{Frame, Reader, Reset, Writer};
 
 /// The names and values of a stream's headers. Names are in lower case.
 pub type Headers = Vec<(String, String)>;

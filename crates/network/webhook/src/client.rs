@@ -25,8 +25,9 @@ use parking_lot::Mutex;
 
 use crate::body_pieces::BodyPieces;
 use crate::connector::{ConnectError, Connector};
+use crate::credential::Credential;
 use crate::metrics::RequestObserver;
-use crate::target::{Credential, Target, TargetError};
+use crate::target::{Target, TargetError};
 use crate::tls;
 
 /// The maximum size of a response body.
@@ -236,7 +237,10 @@ impl Client {
             read(response).await
         };
         let outcome = tokio::time::timeout(timeout, exchange).await;
-        observer.finish(outcome.as_ref().ok(), started.elapsed());
+        let answer = outcome.as_ref().ok().map(Result::as_ref);
+        let code = answer.and_then(|answer| answer.map_or_else(WebhookError::code, |answer| Some(answer.code)));
+        let received = answer.and_then(Result::ok).map(|answer| answer.body.len());
+        observer.finish(code, received, started.elapsed());
         if let Some(span) = &mut span {
             match &outcome {
                 Ok(Ok(answer)) => span.answered(answer.code),

@@ -8,7 +8,8 @@ use base64::prelude::BASE64_STANDARD;
 use binnacle_meta::{io_error, read_error};
 use binnacle_schema::{Limits, Value, yaml};
 
-use crate::target::{Credential, Identity, IdentityFiles, Target, TargetError};
+use crate::credential::Credential;
+use crate::target::{Identity, IdentityFiles, Target, TargetError};
 
 /// Errors of kubeconfig files.
 #[derive(Debug, thiserror::Error)]

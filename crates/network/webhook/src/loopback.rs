@@ -9,8 +9,7 @@ use http::uri::PathAndQuery;
 use rustls_pki_types::CertificateDer;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::service::{Service, ServiceResolver};
-use crate::target::{Credential, Target};
+use crate::credential::Credential;
 
 /// The credential, certificates and concurrency limit for calls to this server. Clones share the limit.
 #[derive(Clone, Debug)]
@@ -56,6 +55,11 @@ impl Loopback {
         Uri::from_parts(parts).unwrap_or(url)
     }
 
+    /// Returns the credential, which is only for this server.
+    pub(crate) fn credential(&self) -> &Credential {
+        &self.credential
+    }
+
     /// Waits until the concurrency limit allows another call.
     pub(crate) async fn acquire(&self) -> Option<SemaphorePermit<'_>> {
         // The semaphore is never closed.
@@ -77,38 +81,5 @@ impl OwnCertificates {
 impl fmt::Debug for OwnCertificates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("OwnCertificates")
-    }
-}
-
-impl Target {
-    /// Directs the target to the given service, to the service that its URL names, or to the URL's host. If that is
-    /// this server ([`Target::is_loopback`]), no further configuration is needed.
-    #[must_use]
-    pub fn at(mut self, service: Option<Service>, resolver: &Arc<dyn ServiceResolver>) -> Self {
-        self.service = service.or_else(|| Service::of_own_url(resolver, &self.url));
-        self.dialer = resolver.dialer(self.service.is_some());
-        match self.service.as_ref().and_then(Service::loopback) {
-            Some(loopback) => self.into_loopback(loopback),
-            None => self,
-        }
-    }
-
-    /// Returns true if the target is this server, which is called with its own credential and certificates.
-    pub fn is_loopback(&self) -> bool {
-        self.own.is_some()
-    }
-
-    /// Restricts the credential to this server: it is never sent to another server or a proxy.
-    #[must_use]
-    pub fn into_loopback(self, loopback: Loopback) -> Self {
-        Self {
-            authorities: None,
-            insecure: false,
-            identity: None,
-            credential: loopback.credential.clone(),
-            own: Some(loopback),
-            dialer: None,
-            ..self
-        }
     }
 }

@@ -8,8 +8,6 @@ use binnacle_metrics::{HistogramVec, Registry, families};
 use http::{Method, Uri};
 use prometheus::IntCounterVec;
 
-use crate::client::{Answer, WebhookError};
-
 const DURATIONS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 const SIZES: [f64; 10] = [256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0];
 
@@ -50,19 +48,15 @@ impl RequestObserver {
         Self { method: method.clone(), host }
     }
 
-    /// Records the outcome; a request without a response has the code `<error>`, as in kube-apiserver.
-    pub(crate) fn finish(self, outcome: Option<&Result<Answer, WebhookError>>, took: Duration) {
+    /// Records the outcome: the status code of the response and the size of a successful one. A request without a
+    /// response has the code `<error>`, as in kube-apiserver.
+    pub(crate) fn finish(self, code: Option<u16>, received: Option<usize>, took: Duration) {
         let verb = [self.method.as_str(), &self.host];
         FAMILIES.durations.with_label_values(&verb).observe(took.as_secs_f64());
-        let code = match outcome {
-            Some(Ok(answer)) => Some(answer.code),
-            Some(Err(error)) => error.code(),
-            None => None,
-        };
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
         FAMILIES.requests.with_label_values(&[&code, self.method.as_str(), &self.host]).inc();
-        if let Some(Ok(answer)) = outcome {
-            FAMILIES.received.with_label_values(&verb).observe(as_float(answer.body.len()));
+        if let Some(received) = received {
+            FAMILIES.received.with_label_values(&verb).observe(as_float(received));
         }
     }
 }
@@ -74,26 +68,13 @@ fn as_float(size: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-    use http::HeaderMap;
-
     use super::*;
-    use crate::client::MemoryReservation;
 
     #[test]
     fn counts_outcomes_by_host() {
         let url = Uri::from_static("https://metrics.test:8443/validate?timeout=10s");
-        let answer = Ok(Answer {
-            code: 200,
-            headers: HeaderMap::new(),
-            body: Bytes::from_static(b"{}"),
-            _memory: MemoryReservation::new(),
-        });
-        let refused = Err(WebhookError::Connection { message: "dial".to_owned(), reset: false });
-        let missing =
-            Err(WebhookError::Status { code: 404, message: String::new(), retry_after: None, forbidden: None });
-        for outcome in [Some(&answer), Some(&refused), Some(&missing), None] {
-            RequestObserver::start(&Method::POST, &url, 100).finish(outcome, Duration::from_millis(30));
+        for (code, received) in [(Some(200), Some(2)), (None, None), (Some(404), None), (None, None)] {
+            RequestObserver::start(&Method::POST, &url, 100).finish(code, received, Duration::from_millis(30));
         }
         let host = "metrics.test:8443";
         let requests = |code| FAMILIES.requests.with_label_values(&[code, "POST", host]).get();

@@ -11,8 +11,9 @@ use binnacle_egress::Dialer;
 use http::Uri;
 use http::uri::PathAndQuery;
 
+use crate::credential::Credential;
 use crate::loopback::Loopback;
-use crate::service::Service;
+use crate::service::{Service, ServiceResolver};
 
 /// The address of a webhook, and the TLS and authentication settings for calls.
 #[derive(Clone, Debug)]
@@ -52,20 +53,6 @@ pub struct Identity {
 pub struct IdentityFiles {
     pub certificate: PathBuf,
     pub key: PathBuf,
-}
-
-/// The `Authorization` header of calls.
-#[derive(Clone, Default)]
-pub enum Credential {
-    #[default]
-    None,
-    Bearer(String),
-    /// A file with a token. The file is read again periodically.
-    BearerFile(PathBuf),
-    Basic {
-        username: String,
-        password: String,
-    },
 }
 
 /// The error for an unusable target.
@@ -119,20 +106,42 @@ impl Target {
     }
 }
 
-// Keys and tokens must not appear in logs.
-impl fmt::Debug for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Identity")
+impl Target {
+    /// Directs the target to the given service, to the service that its URL names, or to the URL's host. If that is
+    /// this server ([`Target::is_loopback`]), no further configuration is needed.
+    #[must_use]
+    pub fn at(mut self, service: Option<Service>, resolver: &Arc<dyn ServiceResolver>) -> Self {
+        self.service = service.or_else(|| Service::of_own_url(resolver, &self.url));
+        self.dialer = resolver.dialer(self.service.is_some());
+        match self.service.as_ref().and_then(Service::loopback) {
+            Some(loopback) => self.into_loopback(loopback),
+            None => self,
+        }
+    }
+
+    /// Returns true if the target is this server, which is called with its own credential and certificates.
+    pub fn is_loopback(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Restricts the credential to this server: it is never sent to another server or a proxy.
+    #[must_use]
+    pub fn into_loopback(self, loopback: Loopback) -> Self {
+        Self {
+            authorities: None,
+            insecure: false,
+            identity: None,
+            credential: loopback.credential().clone(),
+            own: Some(loopback),
+            dialer: None,
+            ..self
+        }
     }
 }
 
-impl fmt::Debug for Credential {
+// Keys must not appear in logs.
+impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::None => "None",
-            Self::Bearer(_) => "Bearer",
-            Self::BearerFile(_) => "BearerFile",
-            Self::Basic { .. } => "Basic",
-        })
+        f.write_str("Identity")
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use crate::credential::Credential;
 use crate::kubeconfig::{KubeconfigError, credentials, read, tree};
-use crate::target::{Credential, Identity};
+use crate::target::Identity;
 
 /// The credentials for calls, by server.
 #[derive(Clone, Debug, Default)]

@@ -40,7 +40,7 @@ use self::logical_cluster::SharedHost;
 use self::security::Security;
 use crate::assembled_server::AssembledServer;
 use crate::logical_clusters::{Backups, LogicalClusters};
-use crate::server::ServerInfo;
+use crate::server_info::ServerInfo;
 use crate::settings::Settings;
 use crate::start_failure::{StartFailure, not_registered};
 

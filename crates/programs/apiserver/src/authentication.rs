@@ -1,16 +1,15 @@
 //! Authentication of requests: the authenticators in the flags, in kube-apiserver's order.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_authn::config::AnonymousConfig;
 use binnacle_authn::service_account::TokenKeys;
 use binnacle_authn::{
-    Anonymous, Authenticator, AuthnError, Authorities, AuthoritiesError, Bearer, BootstrapTokens, CacheTtls, FailFast,
-    FrontProxy, FrontProxyOptions, ServiceAccountMetrics, ServiceAccountOptions, ServiceAccountTokens,
-    TokenAuthenticator, TokenCache, TokenCacheMetrics, TokenFile, TokenFileError, TokenUnion, Union, WebhookOptions,
-    WebhookTokens, WebhookVersion, X509,
+    Anonymous, Authenticator, AuthnError, AuthoritiesError, Bearer, BootstrapTokens, CacheTtls, FailFast, FrontProxy,
+    FrontProxyOptions, ServiceAccountMetrics, ServiceAccountOptions, ServiceAccountTokens, TokenAuthenticator,
+    TokenCache, TokenCacheMetrics, TokenFile, TokenFileError, TokenUnion, Union, WebhookOptions, WebhookTokens,
+    WebhookVersion, X509,
 };
 use binnacle_controlplane::{CachedObjects, RequestHeader};
 use binnacle_egress::{Dialer, Egress, Network};
@@ -19,11 +18,11 @@ use binnacle_meta::Text;
 use binnacle_registry::Catalog;
 use binnacle_request::User;
 use binnacle_server::{Authentication, Metrics};
-use binnacle_transport::AuthorityNames;
 use binnacle_webhook::{Client, KubeconfigError, TargetError, load};
 use uuid::Uuid;
 
 use crate::authorities::SharedAuthority;
+use crate::authority_bundle::Bundle;
 use crate::issuers::AcceptedIssuers;
 use crate::settings;
 use crate::signing::Signing;
@@ -66,41 +65,13 @@ pub(crate) struct AuthenticationFiles {
     webhook: Option<WebhookTokens>,
 }
 
-/// Certificate authorities, with their PEM text.
-#[derive(Clone)]
-pub(crate) struct Bundle {
-    pub(crate) authorities: Arc<Authorities>,
-    pub(crate) pem: String,
-}
-
-impl Bundle {
-    /// Loads a bundle. Messages show `purpose` with the path.
-    pub(crate) fn load(purpose: &str, path: &Path) -> Result<Self, AuthoritiesError> {
-        let shown = path.display().to_string();
-        let pem = std::fs::read(path).map_err(|error| AuthoritiesError::Unreadable { path: shown.clone(), error })?;
-        Self::new(&format!("{purpose}::{shown}"), &pem)
-    }
-
-    /// Parses a bundle. `path` is for messages.
-    pub(crate) fn new(path: &str, pem: &[u8]) -> Result<Self, AuthoritiesError> {
-        let authorities = Arc::new(Authorities::from_pem(path, pem)?);
-        Ok(Self { authorities, pem: String::from_utf8_lossy(pem).into_owned() })
-    }
-
-    /// Returns the source of the names that the listener sends to clients.
-    pub(crate) fn names(&self) -> AuthorityNames {
-        let authorities = self.authorities.clone();
-        Arc::new(move || authorities.names())
-    }
-}
-
 impl AuthenticationFiles {
     pub(crate) fn load(flags: &settings::Authentication, egress: &Egress) -> Result<Self, AuthenticationError> {
         let mut keys = Vec::new();
         for path in &flags.service_accounts.key_files {
             keys.extend(load_public(path)?);
         }
-        let tokens = |webhook| webhook_tokens(webhook, egress.dialer(Network::ControlPlane), audiences(flags));
+        let tokens = |webhook| webhook_tokens(webhook, egress.dialer(Network::ControlPlane), flags.audiences());
         let clients = flags.client_ca_file.as_deref().map(|path| Bundle::load("client-ca-bundle", path)).transpose()?;
         let proxies = flags
             .request_header
@@ -153,17 +124,7 @@ pub(crate) fn check_shared_authority(
     clients: &Bundle,
     proxies: &Bundle,
 ) -> Result<(), SharedAuthority> {
-    SharedAuthority::check(restricts_proxies(flags), &clients.authorities, &proxies.authorities)
-}
-
-/// Returns true if only proxies with certain names are accepted.
-pub(crate) fn restricts_proxies(flags: &settings::Authentication) -> bool {
-    flags.request_header.as_ref().is_some_and(|header| !header.allowed_names.is_empty())
-}
-
-/// Returns the audiences of this API server.
-pub(crate) fn audiences(flags: &settings::Authentication) -> Vec<Text> {
-    flags.api_audiences.iter().map(Text::from).collect()
+    SharedAuthority::check(flags.restricts_proxies(), &clients.authorities, &proxies.authorities)
 }
 
 /// The time for which an authenticated token is cached.
@@ -205,7 +166,7 @@ pub(crate) fn build(
     resources: &Catalog,
     metrics: &Metrics,
 ) -> Result<Authentication, AuthenticationError> {
-    let audiences = audiences(flags);
+    let audiences = flags.audiences();
     let mut tokens: Vec<Box<dyn TokenAuthenticator>> = Vec::new();
     tokens.push(Box::new(files.own.for_audiences(audiences.clone())));
     if let Some(file) = files.tokens {

@@ -9,7 +9,7 @@ use binnacle_request::Shutdown;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
-use crate::authentication::{Bundle, restricts_proxies};
+use crate::authority_bundle::Bundle;
 use crate::{reload, settings};
 
 /// Clients have certificates of an authority for proxies, so that each of them could name any user in headers.
@@ -130,7 +130,7 @@ pub(crate) fn watch(
     let clients = AuthorityBundle::new(&clients.authorities, move |pem| of_clients.set_clients(pem));
     let proxies =
         proxies.map(|bundle| AuthorityBundle::new(&bundle.authorities, move |pem| of_proxies.set_proxies(pem)));
-    let files = Arc::new(Files::new(clients, proxies, restricts_proxies(flags)));
+    let files = Arc::new(Files::new(clients, proxies, flags.restricts_proxies()));
     let of_proxies = flags.request_header.as_ref().map(|header| (Purpose::Proxies, header.client_ca_file.clone()));
     let of_clients = flags.client_ca_file.clone().map(|path| (Purpose::Clients, path));
     for (purpose, path) in of_clients.into_iter().chain(of_proxies) {

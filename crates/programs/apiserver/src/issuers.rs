@@ -11,7 +11,6 @@ use binnacle_jwt::Algorithm;
 use binnacle_meta::{go_quote, read_error};
 use binnacle_webhook::TargetError;
 
-use crate::authentication::audiences;
 use crate::settings;
 
 /// An error of the issuers' configuration.
@@ -98,7 +97,7 @@ impl IssuersConfig {
         };
         let options = IssuerOptions {
             algorithms: self.algorithms,
-            audiences: audiences(flags),
+            audiences: flags.audiences(),
             disallowed: flags.service_accounts.issuers.clone(),
             metrics: Some(JwtMetrics::register(registry, server)?.recording_fetches(records_fetches)),
             egress,

@@ -8,6 +8,7 @@
 //! A cluster may begin as a [fork](forks) of another one.
 
 mod backups;
+mod cluster_info;
 mod controller;
 mod credentials;
 mod definition;
@@ -41,6 +42,7 @@ use parking_lot::RwLock;
 use tokio::task::JoinSet;
 
 pub(crate) use self::backups::Backups;
+pub(crate) use self::cluster_info::ClusterInfo;
 pub(crate) use self::definition::{GROUP, PLURAL, VERSION};
 pub(crate) use self::domain::Domain;
 pub(crate) use self::fork_permission::ForkPermission;
@@ -49,7 +51,6 @@ pub(crate) use self::host_access::{HostAccess, HostUsers};
 pub(crate) use self::ports::ListenerOptions;
 use self::ports::Ports;
 pub(crate) use self::router::ClusterRouter;
-pub(crate) use self::slot::ClusterInfo;
 use self::slot::Slot;
 use self::starts::Starts;
 use crate::cluster::Cluster;

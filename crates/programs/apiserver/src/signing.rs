@@ -12,7 +12,6 @@ use binnacle_request::{BoxFuture, Shutdown};
 use binnacle_subresources::{EXTENDED_SECONDS, INJECTED_SECONDS, TokenIssuer, TokenSigner};
 use binnacle_supervise::supervise;
 
-use crate::authentication::audiences;
 use crate::settings;
 
 /// The minimum lifetime that can be requested for a token.
@@ -160,7 +159,7 @@ impl Signing {
         TokenIssuer {
             signer: self.signer.clone(),
             issuer: of.issuers.first().map(Text::from).unwrap_or_default(),
-            audiences: audiences(flags),
+            audiences: flags.audiences(),
             max_seconds,
             extended: of.extends.then(|| self.max_lifetime.unwrap_or(i64::MAX).min(EXTENDED_SECONDS)),
         }

@@ -26,6 +26,7 @@ mod page;
 mod parse;
 mod reload;
 mod serving;
+mod similar;
 mod storage;
 mod table;
 #[cfg(test)]

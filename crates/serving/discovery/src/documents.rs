@@ -11,7 +11,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::addresses::ServerAddress;
-use crate::peers::DiscoveredGroup;
+use crate::discovered::DiscoveredGroup;
 
 /// `/api`.
 #[derive(Serialize)]

@@ -4,6 +4,7 @@
 
 mod accept;
 mod addresses;
+mod discovered;
 mod documents;
 mod metrics;
 mod peers;
@@ -11,7 +12,8 @@ mod protobuf;
 mod response;
 
 pub use addresses::{AddressRule, Addresses};
+pub use discovered::{DiscoveredGroup, DiscoveredVersion};
 pub use documents::{ListedGroup, storage_version_hash};
 pub use metrics::DiscoveryMetrics;
-pub use peers::{DiscoveredGroup, DiscoveredVersion, merge_peers};
+pub use peers::merge_peers;
 pub use response::{Discovery, DiscoveryRequest, DiscoveryResponse, Document};

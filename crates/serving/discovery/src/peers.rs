@@ -6,24 +6,8 @@ use std::sync::Arc;
 use binnacle_meta::{GroupVersionKind, Text};
 use binnacle_scheme::{RemoteResource, RemoteSubresource};
 
+use crate::discovered::{DiscoveredGroup, DiscoveredVersion};
 use crate::documents::{GroupDiscovery, ResourceDiscovery, ResponseKind, VersionDiscovery};
-
-/// A group of an aggregated document.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DiscoveredGroup {
-    pub name: Text,
-    /// In order of preference.
-    pub versions: Vec<DiscoveredVersion>,
-}
-
-/// A version of a [`DiscoveredGroup`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DiscoveredVersion {
-    pub version: Text,
-    /// True if the last attempt to fetch its resources failed.
-    pub is_stale: bool,
-    pub resources: Arc<[RemoteResource]>,
-}
 
 /// Merges the groups of all servers. `own` is the name of this server among its peers: if documents differ, the server
 /// with the first name takes precedence, so that all servers return the same document.

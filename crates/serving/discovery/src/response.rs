@@ -12,9 +12,9 @@ use sha2::{Digest, Sha512};
 
 use crate::accept::negotiate;
 use crate::addresses::Addresses;
+use crate::discovered::DiscoveredGroup;
 use crate::documents::{ApiGroup, ApiGroupList, ApiResourceList, ApiVersions, GroupDiscoveryList, ListedGroup};
 use crate::metrics::DiscoveryMetrics;
-use crate::peers::DiscoveredGroup;
 use crate::protobuf::{Message, envelope};
 
 /// Discovery of an immutable [`ServedResources`]. A new value replaces it when the resources change.

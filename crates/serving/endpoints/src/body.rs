@@ -1,7 +1,7 @@
 //! Reading and decoding request bodies.
 
 use binnacle_meta::{GroupVersion, Status, go_quote};
-use binnacle_registry::{Context, RequestObject, Resource};
+use binnacle_registry::{Context, Resource};
 use binnacle_request::{BodyError, Request};
 use binnacle_schema::decode::{self, DecodeError, DecodedObject, EmptyFields};
 use binnacle_schema::json::TypeMeta;
@@ -10,7 +10,6 @@ use binnacle_schema::{CborError, Finding, Findings, Limits, Message, Value, cbor
 use binnacle_scheme::Kinds;
 use bytes::Bytes;
 
-use crate::custom_resource;
 use crate::negotiate::Encoding;
 use crate::params::FieldValidation;
 
@@ -29,25 +28,6 @@ pub async fn read(request: &mut Request) -> Result<Bytes, Status> {
     binnacle_work::large(body.len()).await;
     binnacle_work::charge_bytes(4 * body.len())?;
     Ok(body)
-}
-
-/// Decodes an object that a client sent for a resource.
-///
-/// `kind` and `apiVersion` may be omitted; otherwise they must match the resource.
-pub(crate) fn decode_object(
-    context: &Context,
-    resource: &Resource,
-    encoding: Encoding,
-    body: &[u8],
-    validation: FieldValidation,
-) -> Result<RequestObject, Status> {
-    if let Some(custom) = &resource.collection.kind.custom {
-        return custom_resource::decode_object(context, resource, &**custom, encoding, body, validation)
-            .map(RequestObject::from);
-    }
-    let (value, empty_fields) =
-        decode(context, &ExpectedKind::of(resource), &resource.message, encoding, body, validation)?;
-    Ok(resource.complete(value, empty_fields)?)
 }
 
 /// The expected type of a body.

@@ -1,4 +1,4 @@
-//! Responses for failures.
+//! Responses with a Status.
 
 use std::sync::Arc;
 
@@ -6,9 +6,10 @@ use binnacle_meta::Status;
 use binnacle_request::latency::{Part, measure};
 use binnacle_request::{AnsweredStatus, Body, Preferences, Request, Response};
 use binnacle_schema::{Value, json};
+use http::StatusCode;
 use http::header::{ACCEPT, HeaderValue, RETRY_AFTER};
 
-use crate::negotiate::{self, Encoding, Encodings};
+use crate::negotiate::{self, Encoding, Encodings, Output};
 use crate::respond;
 
 /// Returns a Status in an encoding that the client accepts, or JSON if there is none.
@@ -34,6 +35,13 @@ pub(crate) fn of_accept(status: &Status, accept: Option<&HeaderValue>, pretty: b
         // If no encoding is accepted, kube-apiserver writes indented JSON.
         None => of_encoding(status, Encoding::Json, true),
     }
+}
+
+/// Returns a Status in the negotiated encoding, as for deletes.
+pub fn status(output: Output, code: u16, status: &Status) -> Response {
+    let mut response = of_encoding(status, output.encoding, output.pretty);
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::OK);
+    response
 }
 
 /// Returns kube-apiserver's response for paths without an API: plain text.

@@ -11,7 +11,7 @@ use binnacle_schema::{Message, canonical, proto};
 use binnacle_watchcache::Entry;
 use bytes::Bytes;
 
-use crate::list_stream::ListEncoder;
+use crate::list_encoder::ListEncoder;
 use crate::negotiate::{MetaVersion, Transform};
 use crate::object_view::ObjectView;
 use crate::piece_buffer::PieceBuffer;

@@ -14,20 +14,12 @@ use binnacle_schema::{Object, Value};
 use http::header::{CONTENT_TYPE, HeaderValue};
 use tokio::sync::Semaphore;
 
+use crate::list_encoder::ListEncoder;
 use crate::list_protobuf::ProtobufListSizer;
 use crate::list_text::TextList;
 use crate::negotiate::{Encoding, Output, Transform};
 use crate::table;
 use crate::table::Include;
-
-/// Encodes the pieces of a list.
-pub(crate) trait ListEncoder: Send {
-    /// Returns the next piece; `None` at the end.
-    fn next_piece(&mut self) -> Option<Result<Pieces, Status>>;
-
-    /// Returns true after the last piece.
-    fn is_done(&self) -> bool;
-}
 
 /// The stored size up to which the first piece of a list is encoded on the current thread.
 const MAX_INLINE_BYTES: usize = 64 << 10;

@@ -10,7 +10,7 @@ use binnacle_request::latency::{Part, measure};
 use binnacle_schema::{Object, Value, cbor, json, yaml};
 use binnacle_watchcache::Entry;
 
-use crate::list_stream::ListEncoder;
+use crate::list_encoder::ListEncoder;
 use crate::negotiate::{Encoding, Output, Transform};
 use crate::object_view::ObjectView;
 use crate::piece_buffer::PieceBuffer;

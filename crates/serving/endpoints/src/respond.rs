@@ -64,13 +64,6 @@ pub fn plain(output: Output, code: u16, value: &Value, message: &Message) -> Res
     bytes(code, output.encoding.media_type(), body)
 }
 
-/// Returns a Status in the negotiated encoding, as for deletes.
-pub fn status(output: Output, code: u16, status: &Status) -> Response {
-    let mut response = crate::failure::of_encoding(status, output.encoding, output.pretty);
-    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::OK);
-    response
-}
-
 /// Encodes a value. Protobuf needs the schema, and wraps the object in an envelope.
 pub(crate) fn encode(value: &Value, message: Option<&Message>, encoding: Encoding, pretty: bool) -> Vec<u8> {
     measure(Part::Serialize, || encoded(value, message, encoding, pretty))

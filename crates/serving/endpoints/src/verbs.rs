@@ -10,6 +10,7 @@ pub(crate) mod patcher;
 pub(crate) mod scale;
 mod scale_admission;
 mod scale_columns;
+mod scale_object;
 pub(crate) mod update;
 pub(crate) mod watch;
 

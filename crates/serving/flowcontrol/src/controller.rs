@@ -15,7 +15,8 @@ use parking_lot::Mutex;
 
 use crate::allocation::{Claim, divide};
 use crate::current_requests::{RequestKind, RequestLimits};
-use crate::level::{Level, Limits, Seat, SeatRequest};
+use crate::level::{Level, Seat, SeatRequest};
+use crate::limits::Limits;
 use crate::metrics::{FlowMetrics, Metrics};
 use crate::spec::{CATCH_ALL, EXEMPT, FlowSchema, PriorityLevel};
 use crate::waiters::Waiters;

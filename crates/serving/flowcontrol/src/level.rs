@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use crate::current_requests::RequestKind;
 use crate::demand::Demand;
 use crate::dropped_requests::DroppedRequests;
+use crate::limits::Limits;
 use crate::metrics::{FlowMetrics, LevelMetrics};
 use crate::queues::{Arrival, Execution, Notify, Outcome, Queues};
 use crate::ratios::Capacity;
@@ -33,16 +34,6 @@ pub(crate) struct State {
     pub(crate) demand: Demand,
     pub(crate) dropped: DroppedRequests,
     pub(crate) limits: Limits,
-}
-
-/// Numbers of seats.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Limits {
-    pub(crate) nominal: u32,
-    pub(crate) lower: u32,
-    pub(crate) upper: u32,
-    pub(crate) current: u32,
-    pub(crate) smoothed: f64,
 }
 
 /// Wakes a waiting request.

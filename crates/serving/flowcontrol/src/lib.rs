@@ -10,6 +10,7 @@ mod demand;
 mod dropped_requests;
 mod dump;
 mod level;
+mod limits;
 mod metrics;
 mod queues;
 mod ratios;

@@ -8,7 +8,7 @@ use prometheus::{Gauge, GaugeVec, IntCounterVec, IntGaugeVec};
 
 use crate::current_requests::{CurrentRequests, Phase, RequestKind, RequestLimits};
 use crate::demand::DemandStats;
-use crate::level::Limits;
+use crate::limits::Limits;
 use crate::ratios::{LevelRatios, Ratios};
 
 const DURATIONS: [f64; 13] = [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0];

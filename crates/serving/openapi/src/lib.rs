@@ -8,6 +8,7 @@ mod conversion;
 mod custom_resources;
 mod definitions;
 mod descriptions;
+mod digest;
 mod documents;
 mod enum_descriptions;
 mod gzip;

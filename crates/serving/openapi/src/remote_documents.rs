@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use crate::response::digest;
+use crate::digest::digest;
 
 /// The documents of remote servers at one time.
 #[derive(Debug, Default)]

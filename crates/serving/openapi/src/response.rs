@@ -7,11 +7,11 @@ use binnacle_meta::{Encodings, Text};
 use binnacle_request::Pieces;
 use binnacle_scheme::{Kinds, ResourceDescription, ServedResources, Shared};
 use bytes::Bytes;
-use sha2::{Digest, Sha512};
 
 use crate::accept::{Format, Negotiation, negotiate};
 use crate::custom_resources::CustomDefinitions;
 use crate::definitions::BuiltIn;
+use crate::digest::digest;
 use crate::documents::{self, DocumentName};
 use crate::gzip;
 use crate::json::Json;
@@ -375,10 +375,6 @@ fn transcode(json: &[u8], shape: &'static Shape) -> Option<Bytes> {
 
 fn relative_url(name: &str, hash: &str) -> String {
     format!("{V3}/{name}?hash={hash}")
-}
-
-pub(crate) fn digest(body: &[u8]) -> String {
-    Sha512::digest(body).iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
 /// Returns true if an If-None-Match header contains the tag; weak tags match too (RFC 9110, 13.1.2).

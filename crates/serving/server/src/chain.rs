@@ -2,77 +2,26 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use binnacle_audit::{Auditor, Trail};
-use binnacle_authz::Authorizer;
-use binnacle_features::Features;
-use binnacle_flowcontrol::FlowControl;
-use binnacle_meta::Text;
+use binnacle_audit::Trail;
 use binnacle_request::latency;
 use binnacle_request::{Body, ConnectionInfo, Preferences, Query, Record, Response, Shutdown, Upgrade};
 use binnacle_transport::{ConnectionMetrics, Service};
 use binnacle_work::{WorkBudget, WorkLimits};
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 
+use crate::chain_config::ChainConfig;
 use crate::compress;
-use crate::filters::authenticate::Authentication;
-use crate::filters::cors::Cors;
 use crate::filters::fairness::FlowClassification;
-use crate::filters::inflight::{InFlightLimits, RequestQuota};
-use crate::filters::timings::FilterTimings;
-use crate::filters::traces::Tracer;
-use crate::health::HasBeenReady;
+use crate::held_resources::HeldResources;
 use crate::impersonation::Impersonation;
-use crate::inflight::{InFlight, ShortRequestGuard};
+use crate::inflight::InFlight;
 use crate::request_context::RequestContext;
 use crate::response::{AuditExempt, Rejection, SendBy};
 use crate::seats::HeldSeat;
+use crate::timings::FilterTimings;
 use crate::tracked_body::{Compressor, TrackedBody};
-use crate::{FailureWriter, Metrics, Router, filters, health};
-
-/// The configuration of a chain.
-pub struct ChainConfig {
-    pub authentication: Authentication,
-    pub authorizer: Arc<dyn Authorizer>,
-    pub router: Router,
-    pub failure: FailureWriter,
-    pub metrics: Arc<Metrics>,
-    pub features: Arc<Features>,
-    pub shutdown: Shutdown,
-    /// The time limit of a request that is not long-running (`--request-timeout`).
-    pub request_timeout: Duration,
-    pub options: ChainOptions,
-}
-
-/// Optional parts of a chain, all off by default.
-#[derive(Default)]
-pub struct ChainOptions {
-    pub auditor: Option<Arc<Auditor>>,
-    /// The caller that all requests of the chain are charged to, if the process serves other chains that must not lose
-    /// their share. `None` charges each user.
-    pub charged_to: Option<Text>,
-    /// Annotations of every audit event.
-    pub audit_annotations: Vec<(Text, Text)>,
-    pub cors: Option<Cors>,
-    /// The value of `Strict-Transport-Security`.
-    pub hsts: Option<HeaderValue>,
-    /// The fraction of requests whose HTTP/2 connection is closed after the response.
-    pub goaway_chance: f64,
-    /// Fixed limits on requests in flight; `None` with priority and fairness.
-    pub limits: Option<InFlightLimits>,
-    /// Limits on all requests of the chain together.
-    pub quota: Option<Arc<RequestQuota>>,
-    pub fairness: Option<Arc<FlowControl>>,
-    /// Decides which requests are traced.
-    pub tracer: Option<Arc<Tracer>>,
-    /// Requests are rejected until this is true.
-    pub has_been_ready: Option<HasBeenReady>,
-    /// Fires when new requests should be sent to other servers.
-    pub draining: Option<Shutdown>,
-    /// Fires when the shutdown is initiated: HTTP/1 connections are then closed after their next response.
-    pub shutdown_initiated: Option<Shutdown>,
-}
+use crate::{Metrics, filters, health};
 
 /// The handler chain.
 pub struct Chain {
@@ -344,28 +293,6 @@ impl Chain {
     }
 }
 
-/// The resources that a request holds until its response is complete.
-#[derive(Default)]
-pub(crate) struct HeldResources {
-    pub(crate) seat: Option<HeldSeat>,
-    short_request: Option<ShortRequestGuard>,
-    deadline: Option<Instant>,
-    /// True for a long-running request.
-    is_long_running: bool,
-}
-
-impl HeldResources {
-    /// Returns the time by which the response must have been sent; `None` for long-running requests. A response at the
-    /// last moment, such as the one that reports the timeout, gets some more time.
-    fn send_by(&self, status: http::StatusCode, record: &Record, request_timeout: Duration) -> Option<Instant> {
-        const MIN_SEND_TIME: Duration = Duration::from_secs(2);
-        let is_long_running =
-            self.is_long_running && (status.is_success() || status == http::StatusCode::SWITCHING_PROTOCOLS);
-        let deadline = self.deadline.unwrap_or_else(|| record.started() + request_timeout);
-        (!is_long_running).then(|| deadline.max(Instant::now() + MIN_SEND_TIME))
-    }
-}
-
 fn unaudited(mut response: Response) -> Response {
     response.extensions_mut().insert(AuditExempt);
     response
@@ -374,16 +301,19 @@ fn unaudited(mut response: Response) -> Response {
 #[cfg(test)]
 mod tests {
     use std::task::Poll;
+    use std::time::Duration;
 
     use binnacle_authn::{Anonymous, Bearer, FailFast, TokenFile, Union as Authenticators};
     use binnacle_authz::{PrivilegedGroups, Union as Authorizers};
-    use binnacle_flowcontrol::RequestLimits;
+    use binnacle_flowcontrol::{FlowControl, RequestLimits};
     use binnacle_metrics::Registry;
     use binnacle_request::{BoxError, BoxFuture, Handler, Pieces, Request, RequestInfo, ShutdownTrigger};
     use http::Request as HttpRequest;
 
     use super::*;
-    use crate::json_failure;
+    use crate::chain_config::ChainOptions;
+    use crate::filters::authenticate::Authentication;
+    use crate::{Router, json_failure};
 
     /// A handler whose paths show the different behaviors of handlers.
     struct BehaviorHandler;

@@ -15,7 +15,5 @@ pub(crate) mod info;
 pub(crate) mod not_ready;
 pub(crate) mod panics;
 pub(crate) mod record;
-pub(crate) mod timings;
-pub(crate) mod traces;
 pub(crate) mod upgrade;
 pub(crate) mod work;

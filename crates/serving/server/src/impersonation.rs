@@ -4,6 +4,7 @@
 mod cache;
 mod headers;
 mod metrics;
+mod mode;
 mod modes;
 mod unconstrained;
 
@@ -20,7 +21,8 @@ use parking_lot::Mutex;
 
 use cache::{CACHE_TTL, ImpersonationCache};
 pub(crate) use metrics::ImpersonationMetrics;
-use modes::{MODES, Mode};
+use mode::Mode;
+use modes::MODES;
 
 /// The number of callers whose last successful mode is cached.
 const MAX_CALLERS: usize = 5_000;

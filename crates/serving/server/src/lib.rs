@@ -3,6 +3,7 @@
 
 mod canary;
 mod chain;
+mod chain_config;
 mod compress;
 mod debug;
 mod duration;
@@ -10,6 +11,7 @@ mod exposition;
 mod filters;
 mod flow_dump;
 mod health;
+mod held_resources;
 mod impersonation;
 mod inflight;
 mod metrics;
@@ -21,11 +23,14 @@ mod seats;
 mod server;
 mod slis;
 mod slow_requests;
+mod timings;
+mod traces;
 mod tracked_body;
 mod version;
 
 pub use canary::{Canary, CanaryTimes};
-pub use chain::{Chain, ChainConfig, ChainOptions};
+pub use chain::Chain;
+pub use chain_config::{ChainConfig, ChainOptions};
 pub use debug::{
     ConfigPage, DebugFlag, DebugFlagsHandler, DebugSocket, DebugTextHandler, HeapProfile, LogsHandler, PprofHandler,
     ZPagesHandler,
@@ -33,7 +38,6 @@ pub use debug::{
 pub use filters::authenticate::Authentication;
 pub use filters::cors::Cors;
 pub use filters::inflight::{InFlightLimits, RequestLimits, RequestQuota};
-pub use filters::traces::Tracer;
 pub use flow_dump::FlowDumpHandler;
 pub use health::{HasBeenReady, Health, HealthCheck, LogCheck, PingCheck, ShutdownCheck};
 pub use inflight::InFlight;
@@ -44,5 +48,6 @@ pub use router::Router;
 pub use server::{Server, ShutdownConfig};
 pub use slis::{HealthMetrics, HealthMetricsHandler};
 pub use slow_requests::SLOW_REQUESTS;
+pub use traces::Tracer;
 pub use tracked_body::TrackedBody;
 pub use version::{Build, KUBERNETES_VERSION, VersionHandler};

@@ -25,11 +25,11 @@ use self::labels::{
 };
 use self::work::WorkMetrics;
 use crate::exposition::{exposition, reset};
-use crate::filters::timings::FilterMetrics;
-use crate::filters::traces;
 use crate::impersonation::ImpersonationMetrics;
 use crate::inflight::{InFlight, RequestKind};
 use crate::slow_requests;
+use crate::timings::FilterMetrics;
+use crate::traces;
 use crate::version::Build;
 
 /// The server's own families; other components register theirs with [`Metrics::registry`].

@@ -11,13 +11,13 @@ use binnacle_request::{
 use binnacle_work::{Caller, WorkBudget};
 use http::request::Parts;
 
-use crate::chain::ChainConfig;
+use crate::chain_config::ChainConfig;
 use crate::filters::fairness::FlowClassification;
-use crate::filters::timings::{Filter, FilterTimings};
 use crate::impersonation::Impersonation;
 use crate::response::Rejection;
 use crate::seats::HeldSeat;
-use crate::{filters, health};
+use crate::timings::{Filter, FilterTimings};
+use crate::{filters, health, traces};
 
 /// A request without its body, and the results of the filters. Each filter that may wait is a method.
 pub(crate) struct RequestContext<'a> {
@@ -53,7 +53,7 @@ impl RequestContext<'_> {
             None => filters::work::caller(&caller),
         });
         let tracer = self.config.options.tracer.as_deref();
-        filters::traces::begin(tracer, self.record, &self.parts, &self.info, &caller, &self.connection);
+        traces::begin(tracer, self.record, &self.parts, &self.info, &caller, &self.connection);
         Ok(caller)
     }
 
@@ -124,7 +124,7 @@ impl RequestContext<'_> {
         body: Body,
         upgrade: Option<Upgrade>,
     ) -> Result<Response, Rejection> {
-        filters::traces::enter_handler(self.record, &self.info, &self.parts);
+        traces::enter_handler(self.record, &self.info, &self.parts);
         let (config, budget, info) = (self.config, self.budget, self.info.clone());
         let request = Request {
             method: self.parts.method,

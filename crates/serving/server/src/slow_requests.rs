@@ -8,7 +8,7 @@ use binnacle_request::latency::Part;
 use binnacle_request::{Facts, Record};
 use http::HeaderValue;
 
-use crate::filters::traces::handler_name;
+use crate::traces::handler_name;
 
 /// Requests with a shorter handling time are not logged.
 const THRESHOLD: Duration = Duration::from_millis(500);

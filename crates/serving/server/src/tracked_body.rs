@@ -11,10 +11,10 @@ use binnacle_transport::ResponseBody;
 use binnacle_work::{PieceTurn, WorkBudget};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-use crate::chain::HeldResources;
 use crate::compress::Gzip;
 use crate::filters;
 use crate::filters::audit::ResponseAuditor;
+use crate::held_resources::HeldResources;
 use crate::inflight::InFlight;
 use crate::seats::HeldSeat;
 

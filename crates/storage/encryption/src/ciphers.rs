@@ -5,7 +5,7 @@ use binnacle_crypto::error::Unspecified;
 use crypto_secretbox::XSalsa20Poly1305;
 use crypto_secretbox::aead::{Aead, KeyInit};
 
-use crate::transform::TransformError;
+use crate::transform_result::TransformError;
 
 const SECRETBOX_NONCE: usize = 24;
 const SECRETBOX_TAG: usize = 16;

@@ -5,9 +5,11 @@ use std::time::Duration;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_config::{Format, Types, list, text};
-use binnacle_meta::{GoDuration, aggregate};
+use binnacle_meta::aggregate;
 use binnacle_schema::{Field, Ty, Value};
 
+use crate::config_error::ConfigError;
+use crate::config_values::{kms_timeout, kms_version, present, texts};
 use crate::validate::validate;
 
 const FORMAT: Format = Format {
@@ -17,13 +19,6 @@ const FORMAT: Format = Format {
     scheme: "pkg/server/options/encryptionconfig/config.go:142",
     fields,
 };
-/// The timeout of calls to a KMS plugin, unless the file sets one.
-const KMS_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// An error in a configuration file, with kube-apiserver's message.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ConfigError(pub(crate) String);
 
 /// The contents of a configuration file.
 #[derive(Clone, Debug)]
@@ -118,23 +113,6 @@ fn provider(value: &Value) -> Result<Provider, ConfigError> {
     })
 }
 
-/// Returns a member if it is present and not `null`.
-pub(crate) fn present<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
-    value.get(name).filter(|member| !member.is_null())
-}
-
-pub(crate) fn kms_version(kms: &Value) -> &str {
-    // The default is the first version.
-    if kms.str_at(&["apiVersion"]).is_empty() { "v1" } else { kms.str_at(&["apiVersion"]) }
-}
-
-pub(crate) fn kms_timeout(kms: &Value) -> Duration {
-    match present(kms, "timeout").and_then(Value::as_str).map(GoDuration::parse) {
-        Some(Ok(duration)) => Duration::from_nanos(u64::try_from(duration.nanos()).unwrap_or(0)),
-        _ => KMS_TIMEOUT,
-    }
-}
-
 /// Converts keys whose secrets have been validated.
 fn keys(list: &[Value]) -> Vec<Key> {
     let key = |value: &Value| Key {
@@ -142,10 +120,6 @@ fn keys(list: &[Value]) -> Vec<Key> {
         secret: BASE64_STANDARD.decode(value.str_at(&["secret"])).unwrap_or_default(),
     };
     list.iter().map(key).collect()
-}
-
-pub(crate) fn texts(list: &[Value]) -> Vec<String> {
-    list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// Returns the target of a `unix` URL: `unix:///run/x.sock` is a path, `unix:///@x` an abstract name.

@@ -5,6 +5,7 @@
 //! that other servers wrote.
 
 mod client;
+mod encrypted_object;
 mod envelope;
 mod plugin;
 mod seed;

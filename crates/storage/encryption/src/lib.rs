@@ -6,6 +6,8 @@
 
 mod ciphers;
 mod config;
+mod config_error;
+mod config_values;
 mod keys;
 mod kms;
 mod metrics;
@@ -13,9 +15,11 @@ mod reload;
 mod resources;
 mod store;
 mod transform;
+mod transform_result;
 mod validate;
 
-pub use config::{ConfigError, Configuration};
+pub use config::Configuration;
+pub use config_error::ConfigError;
 pub use keys::StorageKeys;
 pub use metrics::Metrics;
 pub use reload::{LoadedTransformers, check, load, reload_on_change};

@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use prometheus::{GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, exponential_buckets};
 use sha2::{Digest, Sha256};
 
-use crate::config::ConfigError;
-use crate::transform::TransformError;
+use crate::config_error::ConfigError;
+use crate::transform_result::TransformError;
 
 /// The maximum number of keys with labels. As in kube-apiserver, the labels of the oldest keys are removed.
 const MAX_KEYS: usize = 100;

@@ -8,7 +8,8 @@ use binnacle_meta::read_error;
 use sha2::{Digest, Sha256};
 use tokio::time::{Instant, MissedTickBehavior, sleep};
 
-use crate::config::{ConfigError, Configuration};
+use crate::config::Configuration;
+use crate::config_error::ConfigError;
 use crate::metrics::Metrics;
 use crate::resources::Transformers;
 use crate::store::Encryption;

@@ -6,16 +6,13 @@ use std::sync::Arc;
 use binnacle_meta::{GroupResource, aggregate};
 
 use crate::ciphers::Cipher;
-use crate::config::{ConfigError, Configuration, Key, Provider};
+use crate::config::{Configuration, Key, Provider};
+use crate::config_error::ConfigError;
+use crate::config_values::parse_group_resource;
 use crate::kms::{Envelope, Plugin};
 use crate::metrics::Metrics;
-use crate::transform::{PrefixTransformer, TransformError, Transformer};
-
-/// Parses a resource such as `secrets`, `deployments.apps`, `*.apps`, `*.` (the core group) or `*.*`.
-pub(crate) fn parse_group_resource(text: &str) -> GroupResource {
-    let (resource, group) = text.split_once('.').unwrap_or((text, ""));
-    GroupResource { group: group.into(), resource: resource.into() }
-}
+use crate::transform::{PrefixTransformer, Transformer};
+use crate::transform_result::TransformError;
 
 fn display_name(resource: &GroupResource) -> String {
     match (&*resource.group, &*resource.resource) {

@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 use crate::keys::StorageKeys;
 use crate::metrics::{Metrics, TransformMetrics};
 use crate::resources::Transformers;
-use crate::transform::{PlainValue, TransformError};
+use crate::transform_result::{PlainValue, TransformError};
 
 /// An engine with encrypted values. Callers see plain values; revisions, leases and keys are those of the engine.
 pub type EncryptedStore<S> = LayeredStore<Encryption, S>;

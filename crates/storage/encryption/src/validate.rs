@@ -7,8 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, GroupResource};
 use binnacle_schema::{Value, json};
 
-use crate::config::{kms_timeout, kms_version, present, texts};
-use crate::resources::parse_group_resource;
+use crate::config_values::{kms_timeout, kms_version, parse_group_resource, present, texts};
 
 const AES_KEY_SIZES: &[usize] = &[16, 24, 32];
 /// The FIPS module does not encrypt with keys of 24 bytes, because it cannot choose the nonces.

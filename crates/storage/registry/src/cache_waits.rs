@@ -9,7 +9,7 @@ use binnacle_watchcache::{BLOCK_TIMEOUT, CacheError, Snapshot};
 use tokio::time::Instant;
 
 use crate::resource::ResourceStore;
-use crate::stored::store_failure;
+use crate::store_failure::store_failure;
 
 /// The `retryAfterSeconds` of a read whose wait timed out.
 const RETRY_AFTER_SECONDS: i32 = 1;

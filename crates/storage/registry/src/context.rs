@@ -9,8 +9,8 @@ use binnacle_request::User;
 use binnacle_scheme::StrategyContext;
 
 use crate::admission::WriteOptions;
+use crate::conversions::PendingConversions;
 use crate::notes::RequestNotes;
-use crate::pending_conversions::PendingConversions;
 
 /// The context of a request in the registry.
 #[derive(Debug)]

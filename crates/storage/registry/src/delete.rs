@@ -16,7 +16,8 @@ use crate::delete_options::DeleteOptions;
 use crate::list::{ListOptions, Page};
 use crate::object;
 use crate::resource::Resource;
-use crate::stored::{StoredObject, store_failure};
+use crate::store_failure::store_failure;
+use crate::stored::StoredObject;
 use crate::write_object::WriteObject;
 
 mod checks;

@@ -10,21 +10,6 @@ use bytes::Bytes;
 use crate::resource::Resource;
 use crate::stored::StoredObject;
 
-/// The encoding IDs of a version: JSON and protobuf for each served version of a resource.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EncodingIds {
-    json: EncodingId,
-    protobuf: EncodingId,
-}
-
-impl EncodingIds {
-    /// Returns the IDs of the n-th version of a resource.
-    pub(crate) fn of_version(n: usize) -> Self {
-        let base = (n * 2) as u16;
-        Self { json: EncodingId(base), protobuf: EncodingId(base + 1) }
-    }
-}
-
 impl Resource {
     /// Returns the JSON of an object, with `kind` and `apiVersion` first (see [`Resource::item_offset`]).
     pub fn json(&self, entry: &Entry) -> Result<Bytes, Status> {

@@ -2,32 +2,19 @@
 //! webhook: it records the missing conversions, and is repeated when they are done.
 
 use binnacle_meta::{Status, Text};
-use binnacle_request::Deferred;
 use binnacle_schema::{Value, json};
 use binnacle_scheme::CustomSource;
 use binnacle_work::{allocate, charge_bytes};
 
 use crate::context::Context;
+use crate::conversions::Conversion;
 use crate::resource::Resource;
-use crate::stored::conversion_failure;
-use crate::update::Change;
-use crate::write_object::WriteObject;
+use crate::store_failure::conversion_failure;
+use crate::write_object::{Change, WriteObject};
 
 /// The maximum number of conversions of a request. Each manager's version needs only a few, so more conversions
 /// indicate that they would never end.
 const MAX_CONVERSIONS: usize = 256;
-
-/// The conversions of one request, by the text of an object and the target `apiVersion`.
-pub(crate) type PendingConversions = Deferred<(String, Text), Value, Conversion>;
-
-/// A conversion that has not been done yet.
-#[derive(Debug)]
-pub(crate) struct Conversion {
-    object: Value,
-    api_version: Text,
-    /// The length of the object's text.
-    bytes: usize,
-}
 
 impl Context {
     /// Returns an object converted to another `apiVersion`. Returns `None` if the conversion has not been done yet; the

@@ -1,5 +1,6 @@
 //! A resource as the verbs use it: its description, schemas, rules and objects.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -8,9 +9,9 @@ use binnacle_fields::FieldRef;
 use binnacle_fields::meta::v1::PartialObjectMetadata as AnyKind;
 use binnacle_meta::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, Status, Text, go_quote};
 use binnacle_patch::apply::Update;
+use binnacle_schema::Value;
 use binnacle_schema::decode::{self, EmptyFields};
-use binnacle_schema::{MessageRef, Value};
-use binnacle_scheme::{Codec, Conversion, Kinds, MediaType, ResourceDescription, ResourceType, StoredKind, StoredType};
+use binnacle_scheme::{Codec, Kinds, MediaType, ResourceType, StoredKind, StoredType};
 use binnacle_watchcache::{Cache, EncodingBudget};
 use binnacle_work::BudgetError;
 use bytes::Bytes;
@@ -18,7 +19,7 @@ use bytes::Bytes;
 use crate::admission::{Admission, Attributes, Operation, OperationOptions};
 use crate::context::Context;
 use crate::counts::Counts;
-use crate::encodings::EncodingIds;
+use crate::encoding_ids::EncodingIds;
 use crate::hooks::Hooks;
 use crate::lease_manager::LeaseManager;
 use crate::request_store::RequestStore;
@@ -30,15 +31,13 @@ pub const MANAGER: &str = "kube-apiserver";
 /// The default prefix of all keys.
 pub const ROOT: &str = "/registry/";
 
-/// One resource in one served version: a [`ResourceType`] on the [`ResourceStore`] of one server. It implements the
-/// verbs, and has the encodings of its version. A [`Snapshot`](crate::Snapshot) has all resources of a server.
+/// One resource in one served version: a [`ResourceType`], to which it dereferences, on the [`ResourceStore`] of one
+/// server. It implements the verbs, and has the encodings of its version. A [`Snapshot`](crate::Snapshot) has all
+/// resources of a server.
+#[derive(Clone)]
 pub struct Resource {
-    pub description: Arc<ResourceDescription>,
-    /// The schema of this version.
-    pub message: MessageRef,
+    resource_type: ResourceType,
     pub collection: Arc<ResourceStore>,
-    /// The conversion between this version and the stored one, or `None` if they are the same.
-    pub conversion: Option<Conversion>,
     api_version: Text,
     /// The first bytes of each object's JSON.
     pub(crate) type_meta: Bytes,
@@ -91,20 +90,25 @@ const WATCH_LISTS: [f64; 17] =
 /// kube-apiserver's buckets for the sizes of watch events, in bytes.
 const EVENT_SIZES: [f64; 8] = [1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0, 131_072.0];
 
+impl Deref for Resource {
+    type Target = ResourceType;
+
+    fn deref(&self) -> &ResourceType {
+        &self.resource_type
+    }
+}
+
 impl Resource {
     /// Creates the n-th served version of a resource store.
     pub fn new(kind: &ResourceType, collection: Arc<ResourceStore>, n: usize) -> Self {
-        let description = kind.description.clone();
-        let api_version = description.group_version_kind().api_version();
-        let type_meta = Self::type_meta(&description.kind, &api_version);
+        let api_version = kind.description.group_version_kind().api_version();
+        let type_meta = Self::type_meta(&kind.description.kind, &api_version);
         let sent = Arc::new(binnacle_watchcache::Distribution::new(&EVENT_SIZES));
         let watch_lists = ["resource", "namespace", "cluster"]
             .map(|scope| (scope, binnacle_watchcache::Distribution::new(&WATCH_LISTS)));
         Self {
-            description,
-            message: kind.message.clone(),
+            resource_type: kind.clone(),
             collection,
-            conversion: kind.conversion,
             api_version,
             type_meta,
             encodings: EncodingIds::of_version(n),
@@ -117,17 +121,7 @@ impl Resource {
     #[must_use]
     pub fn with_admission(&self, admission: Arc<dyn Admission>) -> Self {
         let collection = ResourceStore { admission, ..ResourceStore::clone(&self.collection) };
-        Self {
-            collection: Arc::new(collection),
-            description: self.description.clone(),
-            message: self.message.clone(),
-            conversion: self.conversion,
-            api_version: self.api_version.clone(),
-            type_meta: self.type_meta.clone(),
-            encodings: self.encodings,
-            sent: self.sent.clone(),
-            watch_lists: self.watch_lists.clone(),
-        }
+        Self { collection: Arc::new(collection), ..self.clone() }
     }
 
     pub fn api_version(&self) -> &str {

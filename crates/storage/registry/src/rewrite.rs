@@ -7,7 +7,7 @@ use binnacle_store::{Expect, Op, Txn, TxnResponse};
 use crate::context::Context;
 use crate::object;
 use crate::resource::Resource;
-use crate::stored::store_failure;
+use crate::store_failure::store_failure;
 
 /// The conditions on the object. Empty values match any object.
 #[derive(Clone, Debug, Default)]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata as AnyKind};
-use binnacle_meta::{GroupResource, Status};
+use binnacle_meta::Status;
 use binnacle_schema::{Message, Value, canonical, nil};
-use binnacle_scheme::{CustomSchema, CustomSource, MediaType, ReadFailure, StoredKind, StoredType};
+use binnacle_scheme::{CustomSchema, CustomSource, MediaType, StoredKind, StoredType};
 use binnacle_store::{KeyValue, Revision, StoreError};
 use binnacle_watchcache::Entry;
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use crate::converting_store::StorageConverter;
 use crate::object;
 use crate::resource::ResourceStore;
 use crate::size::WriteKind;
+use crate::store_failure::conversion_failure;
 
 /// An object with its revision in the store.
 #[derive(Clone, Debug)]
@@ -222,34 +223,4 @@ impl ResourceStore {
 pub fn decode_stored(kind: &StoredType, stored: &[u8]) -> Result<Value, String> {
     let api_version = kind.storage.group_version_kind().api_version();
     kind.codec().read(&StoredKind::new(kind, &api_version), stored)
-}
-
-/// Returns the status for an object that cannot be converted.
-pub(crate) fn conversion_failure(failure: ReadFailure) -> Status {
-    match failure {
-        ReadFailure::TooLarge(why) => Status::request_entity_too_large(why),
-        ReadFailure::Invalid(why) => Status::unknown(500, &why),
-    }
-}
-
-/// Returns the status for a failure of the store, and logs the details.
-pub fn store_failure(error: StoreError) -> Status {
-    match error {
-        StoreError::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
-        StoreError::FutureRevision { current } => Status::too_large_resource_version(0, current.0, 1),
-        // The caller has the key.
-        StoreError::Transform { why, .. } => Status::internal(why),
-        StoreError::Undecodable { why, .. } => Status::unknown(500, &why),
-        StoreError::Timeout => {
-            Status::timeout("request did not complete within requested timeout - context deadline exceeded", 0)
-        }
-        StoreError::ReadOnly => Status::read_only(),
-        error @ StoreError::QuotaExceeded { .. } => Status::forbidden(&GroupResource::new("", ""), "", error),
-        // A retry or another request body does not help: the operator has to free space.
-        StoreError::NoSpace(why) => Status::unknown(507, &format!("Insufficient Storage: {why}")),
-        other => {
-            tracing::error!(error = %other, "storage error");
-            Status::internal(other)
-        }
-    }
 }

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use crate::context::Context;
 use crate::delete_options::IGNORE_READ_ERROR;
 use crate::resource::{Resource, ResourceStore};
-use crate::stored::{StoredObject, store_failure};
+use crate::store_failure::store_failure;
+use crate::stored::StoredObject;
 
 /// The maximum number of objects in the error of a list.
 const MAX_NAMED: usize = 100;

@@ -19,16 +19,12 @@ use crate::object;
 use crate::resource::Resource;
 use crate::stored::StoredObject;
 use crate::write_failure::WriteFailure;
-use crate::write_object::WriteObject;
+use crate::write_object::{Change, WriteObject};
 
 mod checks;
 mod prepare;
 mod validate;
 mod write;
-
-/// A function that returns the new object for the live one (`None` if there is none and it may be created), both in the
-/// storage version. It is called again after a conflict.
-pub type Change<'a> = dyn FnMut(Option<&Value>) -> Result<WriteObject, Status> + Send + 'a;
 
 /// The options of an update.
 #[derive(Clone, Debug, Default)]

@@ -3,7 +3,7 @@
 use binnacle_meta::Status;
 use binnacle_store::StoreError;
 
-use crate::stored::store_failure;
+use crate::store_failure::store_failure;
 
 /// The reason why an object was not written, or may not have been.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
 
+use binnacle_meta::Status;
 use binnacle_schema::Value;
 use binnacle_schema::decode::EmptyFields;
 
@@ -139,3 +140,7 @@ impl DerefMut for WriteObject {
         &mut self.value
     }
 }
+
+/// A function that returns the new object for the live one (`None` if there is none and it may be created), both in the
+/// storage version. It is called again after a conflict.
+pub type Change<'a> = dyn FnMut(Option<&Value>) -> Result<WriteObject, Status> + Send + 'a;

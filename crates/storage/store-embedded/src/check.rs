@@ -1,78 +1,22 @@
 //! Detection of damage in a store that is not in use. A check covers everything that is checked at startup, and more,
 //! and does not stop at the first problem. The store is read in place, and nothing is written.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::check_report::CheckReport;
+use crate::directory::{OLD_FORMAT_DIR, lock_store};
 use crate::disk::Disk;
 use crate::error::OpenError;
 use crate::files::{Files, ReadOnlyFiles};
 use crate::log::acknowledged::NAME as HEAD;
 use crate::log::survey::survey;
 use crate::log::{LogDisk, LogOptions};
-use crate::offline::{OLD_FORMAT_DIR, lock_store};
 use crate::options::OnReading;
 use crate::recovery::{Facts, OpenFailure};
 use crate::replay::{Keys, Replay};
-use crate::salvage::mark;
-
-/// The result of a check of a store.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct CheckReport {
-    /// The newest revision.
-    pub revision: u64,
-    /// The revision of the latest compaction, 0 for none.
-    pub compacted: u64,
-    pub records: u64,
-    pub record_bytes: u64,
-    /// The number of keys that exist at the newest revision.
-    pub keys: u64,
-    /// Descriptions of the damage found, at most a hundred.
-    pub problems: Vec<String>,
-    /// The number of further problems, without descriptions.
-    pub more_problems: u64,
-    /// Versions of objects that are damaged or lost, as far as they can be identified, at most a thousand.
-    pub damaged: Vec<DamagedObject>,
-    /// Revisions after the compaction for which neither the record nor the key is available, at most a thousand ranges.
-    pub unidentified: Vec<Range<u64>>,
-    /// The number of bytes that cannot be split into records.
-    pub unreadable_bytes: u64,
-    /// The first line of the [mark](crate::mark_salvaged) of a store that was salvaged from a damaged one.
-    pub salvaged: Option<String>,
-    /// Whether to describe all problems.
-    unlimited: bool,
-}
-
-/// A version of an object that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DamagedObject {
-    /// The key, if it is available from the rest of the record, or from the next version's record.
-    pub key: Option<String>,
-    pub revision: u64,
-    /// The file and position of its record, or `None` if the record is lost.
-    pub place: Option<(String, u64)>,
-    pub remains: Remains,
-}
-
-/// What remains of an object that has a damaged or lost version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Remains {
-    /// A later change is intact, so only history is lost.
-    Newer,
-    /// The newest intact version has this revision.
-    Older(u64),
-    /// The damaged record deletes the version that was the newest.
-    Deleted,
-    /// There is no version of this key.
-    Nothing,
-    /// The key is unknown.
-    Unknown,
-}
-
-/// The maximum number of problems that are described one by one.
-const MAX_PROBLEMS: usize = 100;
-const MAX_DAMAGED: usize = 1000;
+use crate::salvage_mark::mark;
 
 /// Reads the whole store in `dir` without changing it. `on_reading` receives the progress. Fails if the store cannot be
 /// read at all or is in use.
@@ -82,7 +26,9 @@ pub fn check(dir: &Path, on_reading: Option<OnReading>) -> Result<CheckReport, O
         return Err(OpenFailure::Format(1).of(dir.to_owned()));
     }
     let salvaged = mark(dir).map_err(|source| OpenError::Io { dir: dir.to_owned(), source })?;
-    Ok(CheckReport { salvaged, ..check_in(Arc::new(files), on_reading) })
+    let mut report = check_in(Arc::new(files), on_reading);
+    report.salvaged = salvaged;
+    Ok(report)
 }
 
 /// Checks the caller's files.
@@ -192,48 +138,12 @@ fn examine(disk: &dyn Disk, on_reading: Option<&OnReading>) -> CheckReport {
     replay.finish(acknowledged).0
 }
 
-// === impl CheckReport ===
-
-impl CheckReport {
-    /// Returns an empty report that describes all problems.
-    pub(crate) fn unlimited() -> Self {
-        Self { unlimited: true, ..Self::default() }
-    }
-
-    pub(crate) fn problem(&mut self, text: String) {
-        if self.unlimited || self.problems.len() < MAX_PROBLEMS {
-            self.problems.push(text);
-        } else {
-            self.more_problems += 1;
-        }
-    }
-
-    pub(crate) fn damaged(&mut self, object: DamagedObject) {
-        if self.unlimited || self.damaged.len() < MAX_DAMAGED {
-            self.damaged.push(object);
-        }
-    }
-
-    pub(crate) fn unidentified(&mut self, range: Range<u64>) {
-        if !range.is_empty() && (self.unlimited || self.unidentified.len() < MAX_DAMAGED) {
-            self.unidentified.push(range);
-        }
-    }
-
-    fn open_failure(&mut self, open_failure: OpenFailure) {
-        self.problem(match open_failure {
-            OpenFailure::Damaged(detail) => detail,
-            OpenFailure::Format(found) => format!("the store has format {found}, which is not known"),
-            OpenFailure::Io(error) => error.to_string(),
-        });
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::check_report::MAX_PROBLEMS;
     use crate::disk::{Batch, MemoryDisk};
     use crate::record::{Deletion, Put, encode_delete, encode_put};
     use crate::recovery::lease_fact;

@@ -11,54 +11,19 @@ use std::time::{Duration, Instant};
 
 use binnacle_store::{Event, Expect, KeyValue, LeaseId, Op, Revision, StoreError, Txn, TxnResponse};
 use bytes::Bytes;
-use tokio::sync::oneshot;
 
-use crate::compaction::Marker;
+use crate::command::{Command, DeletedKeys, Reply};
 use crate::disk::{Batch, Disk};
+use crate::error::{no_space, read_error};
 use crate::files::{is_out_of_space, is_transient};
 use crate::history;
+use crate::hub::Wakers;
 use crate::index::{LiveVersion, VersionLookup, lease_id};
 use crate::lease::MAX_TTL_SECONDS;
 use crate::queue::{GroupEstimate, MAX_GROUP_BYTES};
 use crate::record::{self, Deletion, Put};
 use crate::recovery;
-use crate::shared::{Shared, State, no_space, read_error};
-use crate::watch::Wakers;
-
-pub(crate) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
-
-/// A request to the committer.
-pub(crate) enum Command {
-    Txn {
-        txn: Txn,
-        reply: Reply<TxnResponse>,
-    },
-    Grant {
-        ttl_seconds: u64,
-        reply: Reply<LeaseId>,
-    },
-    Revoke {
-        lease: i64,
-        reply: Reply<()>,
-    },
-    /// Deletes the first keys of a range.
-    DeleteRange {
-        range: Range<Bytes>,
-        reply: Reply<DeletedKeys>,
-    },
-    Compact {
-        marker: Marker,
-        reply: Reply<()>,
-    },
-}
-
-/// The result of [`Command::DeleteRange`].
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DeletedKeys {
-    pub(crate) deleted: u64,
-    /// True if the range may have more keys.
-    pub(crate) more: bool,
-}
+use crate::shared::{Shared, State};
 
 /// The maximum number of keys that are deleted together. Other writers wait for them.
 const MAX_DELETED_KEYS: usize = 512;

@@ -10,15 +10,14 @@ use std::sync::Arc;
 use binnacle_store::{Digest, Fingerprint, KeyValue, Revision, StoreError, ValueHash, prefix_range};
 use bytes::Bytes;
 
-use crate::history;
+use crate::error::read_error;
 use crate::index::Index;
-use crate::shared::{Shared, State, read_error};
 
 /// The digests of ranges that do not overlap, sorted by start.
 #[derive(Default)]
 pub(crate) struct Digests(Vec<RangeCount>);
 
-struct RangeCount {
+pub(crate) struct RangeCount {
     range: Range<Bytes>,
     digest: Digest,
     /// The keys up to this one have been counted: none yet for `None`, all of them at the end of the range.
@@ -30,7 +29,7 @@ struct RangeCount {
 }
 
 /// Live versions whose values must be read from disk, by key and revision.
-type MissingValues = Vec<(Bytes, u64)>;
+pub(crate) type MissingValues = Vec<(Bytes, u64)>;
 
 /// The number of keys, and the bytes of their values, that are counted while writers wait. This takes some tens of
 /// microseconds.
@@ -70,7 +69,7 @@ impl Digests {
 
     /// Starts to count a range, and returns the identity of this count. Returns `None` if the range is counted already,
     /// or cannot be counted: only whole prefixes that do not overlap others can.
-    fn start_count(&mut self, range: &Range<Bytes>) -> Option<Arc<()>> {
+    pub(crate) fn start_count(&mut self, range: &Range<Bytes>) -> Option<Arc<()>> {
         if prefix_range(&range.start) != *range {
             return None;
         }
@@ -94,7 +93,7 @@ impl Digests {
         self.0[..after].last_mut().filter(|range_count| *key < *range_count.range.end)
     }
 
-    fn find_by_token(&mut self, range: &Range<Bytes>, count: &Arc<()>) -> Option<&mut RangeCount> {
+    pub(crate) fn find_by_token(&mut self, range: &Range<Bytes>, count: &Arc<()>) -> Option<&mut RangeCount> {
         let at = self.position(&range.start).ok()?;
         Some(&mut self.0[at]).filter(|range_count| Arc::ptr_eq(&range_count.count, count))
     }
@@ -108,7 +107,7 @@ impl RangeCount {
     }
 
     /// Counts the next keys, except those whose values are not in memory.
-    fn step(&mut self, index: &Index) -> Result<MissingValues, StoreError> {
+    pub(crate) fn step(&mut self, index: &Index) -> Result<MissingValues, StoreError> {
         let (mut keys, mut bytes, mut missing) = (0, 0, MissingValues::new());
         let mut reached = self.range.end.clone();
         let (range, digest) = (&self.range, &mut self.digest);
@@ -136,7 +135,7 @@ impl RangeCount {
 
     /// Adds versions whose values were read from disk. If one was replaced in the meantime, it has already been
     /// subtracted from the sums, which do not depend on the order. Returns true after the last step.
-    fn finish_step(&mut self, values: &[KeyValue]) -> bool {
+    pub(crate) fn finish_step(&mut self, values: &[KeyValue]) -> bool {
         for kv in values {
             self.digest.add(self.fingerprint(&kv.key, kv));
         }
@@ -147,43 +146,4 @@ impl RangeCount {
 
 fn fingerprint(range: &Range<Bytes>, key: &[u8], revision: Revision, value: &[u8]) -> Fingerprint {
     Fingerprint::new(&key[range.start.len()..], revision, ValueHash::of(value))
-}
-
-/// Starts to count the objects of a range, unless it is counted already.
-pub(crate) fn count(shared: &Arc<Shared>, range: &Range<Bytes>) {
-    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-    let Some(count) = shared.state.write().digests.start_count(range) else { return };
-    let (shared, range) = (Arc::clone(shared), range.clone());
-    runtime.spawn(async move {
-        if let Err(error) = count_range(&shared, &range, &count).await {
-            // The next request for the digest starts again.
-            tracing::debug!(%error, ?range, "the objects of a range cannot be counted");
-            let mut state = shared.state.write();
-            if state.digests.find_by_token(&range, &count).is_some() {
-                state.digests.remove(&range);
-            }
-        }
-    });
-}
-
-async fn count_range(shared: &Arc<Shared>, range: &Range<Bytes>, count: &Arc<()>) -> Result<(), StoreError> {
-    loop {
-        let (missing, revision) = {
-            let mut state = shared.state.write();
-            state.check_open()?;
-            let State { index, digests, revision, .. } = &mut *state;
-            let Some(range_count) = digests.find_by_token(range, count) else { return Ok(()) };
-            (range_count.step(index)?, *revision)
-        };
-        let values = match missing.is_empty() {
-            true => Vec::new(),
-            false => history::values(shared, revision, missing).await?,
-        };
-        let is_complete_now =
-            shared.state.write().digests.find_by_token(range, count).is_none_or(|it| it.finish_step(&values));
-        if is_complete_now {
-            return Ok(());
-        }
-        tokio::task::yield_now().await;
-    }
 }

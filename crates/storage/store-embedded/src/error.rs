@@ -1,7 +1,11 @@
-//! Errors of opening a store.
+//! Errors of opening a store, and of its disk.
 
 use std::io;
 use std::path::PathBuf;
+
+use binnacle_store::StoreError;
+
+use crate::disk::Disk;
 
 /// An error of opening a store. The failed attempt has changed nothing on disk that affects the next one.
 #[derive(Debug, thiserror::Error)]
@@ -32,5 +36,17 @@ fn advice(found: &u32) -> &'static str {
     match found {
         1 => ": it was made before the first release, which nothing reads any more; move it away to begin anew",
         _ => "",
+    }
+}
+
+pub(crate) fn no_space(disk: &dyn Disk) -> StoreError {
+    let free = disk.free_bytes().map_or_else(String::new, |free| format!(": {} KiB are free", free >> 10));
+    StoreError::NoSpace(format!("the file system of the store is full{free}"))
+}
+
+pub(crate) fn read_error(error: &io::Error) -> StoreError {
+    match error.kind() {
+        io::ErrorKind::InvalidData => StoreError::Damaged(error.to_string()),
+        _ => StoreError::Io(error.to_string()),
     }
 }

@@ -7,16 +7,11 @@ use binnacle_store::{Event, KeyValue, Revision, StoreError};
 use bytes::Bytes;
 
 use crate::disk::Disk;
+use crate::error::read_error;
 use crate::index::lease_id;
 use crate::record::{self, Deletion, Put, Record};
-use crate::shared::{Shared, read_error};
-
-/// The revisions `after + 1 ..= last`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Span {
-    pub(crate) after: u64,
-    pub(crate) last: u64,
-}
+use crate::shared::Shared;
+use crate::span::Span;
 
 /// The maximum size of one read of a span: events, their bytes, and examined records.
 const CHUNK_EVENTS: usize = 1024;
@@ -151,14 +146,6 @@ async fn blocking<T: Send + 'static>(
     match tokio::task::spawn_blocking(read).await {
         Ok(result) => result,
         Err(_) => Err(StoreError::Closed),
-    }
-}
-
-// === impl Span ===
-
-impl Span {
-    pub(crate) fn new(after: u64, last: u64) -> Self {
-        Self { after, last }
     }
 }
 

@@ -5,17 +5,23 @@
 //! and why the order of writes is safe.
 
 mod check;
+mod check_report;
+mod command;
 mod committer;
 mod compaction;
+mod digest_count;
 mod digests;
+mod directory;
 pub mod disk;
 mod error;
 pub mod files;
 mod history;
+mod hub;
 mod index;
 mod lease;
 mod lock;
 pub mod log;
+mod marker;
 mod offline;
 mod options;
 mod queue;
@@ -23,13 +29,18 @@ mod record;
 mod recovery;
 mod replay;
 mod salvage;
+mod salvage_mark;
 mod shared;
+mod span;
 mod store;
 mod watch;
 
-pub use check::{CheckReport, DamagedObject, Remains, check, check_in};
+pub use check::{check, check_in};
+pub use check_report::{CheckReport, DamagedObject, Remains};
+pub use directory::is_store;
 pub use error::OpenError;
-pub use offline::{OfflineStore, is_store};
+pub use offline::OfflineStore;
 pub use options::{EmbeddedOptions, OnFailure, OnReading, WatchOptions};
-pub use salvage::{Salvage, mark_salvaged};
+pub use salvage::Salvage;
+pub use salvage_mark::mark_salvaged;
 pub use store::EmbeddedStore;

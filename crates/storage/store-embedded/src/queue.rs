@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use binnacle_store::StoreError;
 use parking_lot::{Condvar, Mutex};
 
-use crate::committer::Command;
+use crate::command::Command;
 
 /// The maximum length of the queue.
 const MAX_QUEUED_COMMANDS: usize = 64 << 10;

@@ -10,17 +10,17 @@ use std::time::Instant;
 use bytes::{BufMut, Bytes, BytesMut};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::compaction::{MARKER_KEY, Marker};
 use crate::digests::Digests;
 use crate::disk::{Batch, Disk};
 use crate::error::OpenError;
+use crate::hub::Hub;
 use crate::index::{Index, IndexBuilder, LiveVersion, VersionDigest};
 use crate::lease::Leases;
 use crate::log::open::UnknownFormat;
+use crate::marker::{MARKER_KEY, Marker};
 use crate::options::{EmbeddedOptions, OnReading};
 use crate::record::{self, FIRST_REVISION, Record};
 use crate::shared::State;
-use crate::watch::Hub;
 
 pub(crate) use crate::log::format::FORMAT;
 

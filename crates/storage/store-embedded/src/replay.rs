@@ -8,10 +8,10 @@ use std::ops::Range;
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use crate::check::{CheckReport, DamagedObject, Remains};
-use crate::compaction::Marker;
+use crate::check_report::{CheckReport, DamagedObject, Remains};
 use crate::index::VersionDigest;
 use crate::log::survey::Finding;
+use crate::marker::Marker;
 use crate::record::FIRST_REVISION;
 use crate::record::{self, Guess, Put, Record};
 use crate::recovery::kept_mismatch;

@@ -9,14 +9,15 @@ use binnacle_store::{Revision, StoreError};
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
-use crate::committer::Command;
+use crate::command::Command;
 use crate::digests::Digests;
 use crate::disk::Disk;
+use crate::error::no_space;
+use crate::hub::Hub;
 use crate::index::Index;
 use crate::lease::Leases;
 use crate::options::{EmbeddedOptions, OnFailure, WatchOptions};
 use crate::queue::Queue;
-use crate::watch::Hub;
 
 pub(crate) struct Shared {
     /// Written by the committer after the change is durable. Readers never wait for the disk here.
@@ -176,17 +177,5 @@ impl State {
             return Err(StoreError::Compacted { compacted: Revision(self.compacted) });
         }
         Ok(())
-    }
-}
-
-pub(crate) fn no_space(disk: &dyn Disk) -> StoreError {
-    let free = disk.free_bytes().map_or_else(String::new, |free| format!(": {} KiB are free", free >> 10));
-    StoreError::NoSpace(format!("the file system of the store is full{free}"))
-}
-
-pub(crate) fn read_error(error: &io::Error) -> StoreError {
-    match error.kind() {
-        io::ErrorKind::InvalidData => StoreError::Damaged(error.to_string()),
-        _ => StoreError::Io(error.to_string()),
     }
 }

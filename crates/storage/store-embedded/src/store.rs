@@ -15,18 +15,20 @@ use futures::future::{BoxFuture, ready};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::committer::{self, Command, Reply};
+use crate::command::{Command, Reply};
+use crate::committer;
+use crate::directory::{OLD_FORMAT_DIR, remove_leftovers};
 use crate::disk::{Disk, LogStats, MemoryDisk};
-use crate::error::OpenError;
+use crate::error::{OpenError, read_error};
 use crate::files::{Files, RealFiles};
+use crate::hub::Wakers;
 use crate::index::{self, DiskIndex, Index, VersionLookup};
 use crate::lock::DirLock;
 use crate::log::LogDisk;
-use crate::offline::{OLD_FORMAT_DIR, remove_leftovers};
 use crate::options::{EmbeddedOptions, WatchOptions};
 use crate::recovery::{self, OpenFailure, RecoveredState};
-use crate::salvage::report_mark;
-use crate::shared::{Shared, State, read_error};
+use crate::salvage_mark::report_mark;
+use crate::shared::{Shared, State};
 use crate::{compaction, history, watch};
 
 /// A durable store in a directory, or a store in memory. Its futures need a tokio runtime.
@@ -360,7 +362,7 @@ fn nonzero_revision(revision: Option<Revision>) -> Option<u64> {
 fn finish_close(shared: &Shared, committer: JoinHandle<()>) {
     // A panic of the committer was handled where it happened.
     let _ = committer.join();
-    let mut wakers = watch::Wakers::default();
+    let mut wakers = Wakers::default();
     let mut state = shared.state.write();
     state.closed = true;
     state.hub.close(&mut wakers);

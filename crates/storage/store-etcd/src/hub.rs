@@ -21,13 +21,13 @@ use tokio::sync::futures::Notified;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-pub use self::window::WatchLimits;
 use self::window::{State, events_in_range};
 use crate::api::{RangeRequest, RangeResponse, path};
 use crate::cluster::{Call, Cluster};
 use crate::error::Failure;
 use crate::metrics::Metrics;
 use crate::stream::{Progress, Row, StreamEnd, StreamMessage, first_key, unsigned};
+use crate::watch_limits::WatchLimits;
 use crate::watcher::{EndReason, Watcher};
 
 pub(crate) struct Hub {

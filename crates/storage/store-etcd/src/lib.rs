@@ -16,14 +16,16 @@ mod sequence;
 mod serve;
 mod store;
 mod stream;
+mod watch_limits;
+mod watch_receiver;
 mod watcher;
 
 /// The name of the socket of a server's embedded store, in the store's directory.
 pub const ADMIN_SOCKET: &str = "admin.sock";
 
-pub use hub::WatchLimits;
 pub use metrics::{KeyOwner, Metrics};
 pub use options::{ConnectError, EtcdOptions, TlsPaths};
 pub use sequence::Sequence;
 pub use serve::serve;
 pub use store::EtcdStore;
+pub use watch_limits::WatchLimits;

@@ -17,11 +17,13 @@ use crate::api::{
 };
 use crate::cluster::{Call, Cluster};
 use crate::error::Failure;
-use crate::hub::{Hub, QUICK_READ, WatchLimits};
+use crate::hub::{Hub, QUICK_READ};
 use crate::metrics::Metrics;
 use crate::options::{ConnectError, EtcdOptions};
 use crate::stream::{StreamEnd, first_key, key_value, unsigned};
-use crate::watcher::{Control, WatchReceiver, Watcher};
+use crate::watch_limits::WatchLimits;
+use crate::watch_receiver::{Control, WatchReceiver};
+use crate::watcher::Watcher;
 
 /// A store in an etcd cluster.
 pub struct EtcdStore {

@@ -1,20 +1,17 @@
-//! A watcher of the hub: its buffer, and the reader's side of it.
+//! A watcher of the hub, with its buffer.
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use binnacle_store::{Barrier, Event, Revision, StoreError, WatchControl, WatchMessage};
+use binnacle_store::{Event, Revision, StoreError, WatchMessage};
 use bytes::Bytes;
-use futures::FutureExt;
-use futures::future::{BoxFuture, poll_fn};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use crate::hub::{Hub, WatchLimits};
+use crate::watch_limits::WatchLimits;
 
 /// The maximum number of events in one message.
 const MESSAGE_EVENTS: usize = 1024;
@@ -27,11 +24,11 @@ pub(crate) struct Watcher {
     /// If this and the hub's state are both locked, the hub's state is locked first.
     buffer: Mutex<Buffer>,
     /// Notified when there is room in the buffer, and when a caller starts to wait for a barrier.
-    room: Notify,
+    pub(crate) room: Notify,
     /// The number of callers that are waiting for a barrier.
-    barriers: AtomicUsize,
+    pub(crate) barriers: AtomicUsize,
     /// The task that reads history into the buffer.
-    catching_up: Mutex<Option<AbortHandle>>,
+    pub(crate) catching_up: Mutex<Option<AbortHandle>>,
 }
 
 #[derive(Default)]
@@ -64,7 +61,7 @@ pub(crate) enum EndReason {
 }
 
 /// The next step of the reader.
-enum Step {
+pub(crate) enum Step {
     Deliver(WatchMessage),
     CatchUp,
     End(EndReason),
@@ -175,7 +172,7 @@ impl Watcher {
         }
     }
 
-    fn poll_step(&self, cx: &mut Context<'_>) -> Poll<Step> {
+    pub(crate) fn poll_step(&self, cx: &mut Context<'_>) -> Poll<Step> {
         let mut buffer = self.buffer.lock();
         if let Some(events) = buffer.take() {
             drop(buffer);
@@ -233,7 +230,7 @@ impl Buffer {
 // === impl EndReason ===
 
 impl EndReason {
-    fn error(self) -> StoreError {
+    pub(crate) fn error(self) -> StoreError {
         match self {
             Self::Compacted(revision) => StoreError::Compacted { compacted: Revision(revision) },
             Self::Restored => StoreError::Restored,
@@ -242,88 +239,13 @@ impl EndReason {
     }
 }
 
-/// The receiver of a watch, which ends the watch when it is dropped.
-pub(crate) struct WatchReceiver {
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) watcher: Arc<Watcher>,
-    pub(crate) ended: bool,
-}
-
-impl WatchReceiver {
-    pub(crate) async fn next(&mut self) -> Option<Result<WatchMessage, StoreError>> {
-        if self.ended {
-            return None;
-        }
-        loop {
-            match poll_fn(|cx| self.watcher.poll_step(cx)).await {
-                Step::Deliver(message) => return Some(Ok(message)),
-                Step::CatchUp => self.hub.catch_up(&self.watcher),
-                Step::End(end_reason) => {
-                    self.ended = true;
-                    return Some(Err(end_reason.error()));
-                }
-            }
-        }
-    }
-}
-
-impl Drop for WatchReceiver {
-    fn drop(&mut self) {
-        self.hub.remove(&self.watcher);
-        if let Some(task) = self.watcher.catching_up.lock().take() {
-            task.abort();
-        }
-    }
-}
-
-/// The control of a watch.
-pub(crate) struct Control {
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) watcher: Arc<Watcher>,
-}
-
-impl WatchControl for Control {
-    fn barrier(&self) -> BoxFuture<'_, Result<Barrier, StoreError>> {
-        async {
-            let current = self.hub.fresh_revision().await?;
-            self.hub.wait_for(current).await?;
-            let _waiting = BarrierWait::new(&self.watcher);
-            loop {
-                let moved = self.hub.moved();
-                if let Some(barrier) = self.hub.barrier(|| self.watcher.last_event())? {
-                    return Ok(barrier);
-                }
-                moved.await;
-            }
-        }
-        .boxed()
-    }
-}
-
 impl Watcher {
     /// Returns the revision of the newest event, or `None` while history is being read.
-    fn last_event(&self) -> Result<Option<u64>, StoreError> {
+    pub(crate) fn last_event(&self) -> Result<Option<u64>, StoreError> {
         let buffer = self.buffer.lock();
         match buffer.end_reason {
             Some(end_reason) => Err(end_reason.error()),
             None => Ok(buffer.live.then_some(buffer.last_event)),
         }
-    }
-}
-
-/// A caller that is waiting for a barrier.
-struct BarrierWait<'a>(&'a Watcher);
-
-impl<'a> BarrierWait<'a> {
-    fn new(watcher: &'a Watcher) -> Self {
-        watcher.barriers.fetch_add(1, Ordering::AcqRel);
-        watcher.room.notify_one();
-        Self(watcher)
-    }
-}
-
-impl Drop for BarrierWait<'_> {
-    fn drop(&mut self) {
-        self.0.barriers.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 
-use crate::usage::{Growth, StorageUsage};
+use crate::usage::{Growth, StorageUsage, size_of, stored_size};
 use crate::{
     Answer, Expect, KeyValue, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
 };
@@ -44,15 +44,6 @@ impl<S: Store + ?Sized> QuotaStore<S> {
             None => Growth::creation(size),
         })
     }
-}
-
-/// Returns the size of a key with its value in bytes.
-pub(crate) fn stored_size(kv: &KeyValue) -> i64 {
-    size_of(&kv.key, &kv.value)
-}
-
-fn size_of(key: &[u8], value: &[u8]) -> i64 {
-    i64::try_from(key.len() + value.len()).unwrap_or(i64::MAX)
 }
 
 impl<S: Store + ?Sized> Store for QuotaStore<S> {

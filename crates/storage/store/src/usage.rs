@@ -14,8 +14,7 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::quota::stored_size;
-use crate::{Event, Pages, Revision, Store, StoreError, WatchMessage};
+use crate::{Event, KeyValue, Pages, Revision, Store, StoreError, WatchMessage};
 
 /// The pause before a store is counted again after a failure.
 const RETRY: Duration = Duration::from_secs(1);
@@ -293,4 +292,14 @@ impl Drop for Reservation<'_> {
             count.reserved.remove(self.growth.0);
         }
     }
+}
+
+/// Returns the size of a key with its value in bytes.
+pub(crate) fn stored_size(kv: &KeyValue) -> i64 {
+    size_of(&kv.key, &kv.value)
+}
+
+/// Returns the size of a key with a value in bytes.
+pub(crate) fn size_of(key: &[u8], value: &[u8]) -> i64 {
+    i64::try_from(key.len() + value.len()).unwrap_or(i64::MAX)
 }

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::attrs::Indexer;
 use crate::backlog::Backlog;
-use crate::consistency::CheckIntervals;
+use crate::check_intervals::CheckIntervals;
 use crate::distribution::Distribution;
 use crate::entry::Entry;
 use crate::error::{CacheError, WatchError};

@@ -1,8 +1,9 @@
 //! Errors of reads and watches that the cache cannot serve.
 
-use binnacle_store::{Revision, StoreError};
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::reflector_failure::ReflectorFailure;
+use binnacle_store::{Revision, StoreError};
 
 /// The error of a read that the cache cannot serve.
 #[derive(Debug, thiserror::Error)]
@@ -37,4 +38,12 @@ pub enum WatchError {
     Dismissed,
     #[error("the cache is closed")]
     Closed,
+}
+
+/// The error that prevents a cache from watching the store.
+#[derive(Clone, Debug)]
+pub struct ReflectorFailure {
+    pub error: Arc<StoreError>,
+    /// How long the cache has not served reads.
+    pub duration: Duration,
 }

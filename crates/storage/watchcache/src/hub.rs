@@ -12,9 +12,10 @@ use tokio::time::Instant;
 
 use crate::attrs::Meta;
 use crate::backlog::Backlog;
+use crate::bucket::{BucketKey, BucketKind};
 use crate::entry::{Change, Event};
 use crate::mailbox::{EndReason, Mailbox};
-use crate::selection::{Property, Selection};
+use crate::selection::Selection;
 use crate::stats::ShardStats;
 use crate::window::{Window, WindowLimits};
 use crate::window_index::WindowIndex;
@@ -37,20 +38,6 @@ pub(crate) struct Hub {
 struct Group {
     kind: BucketKind,
     buckets: HashMap<u64, Vec<Arc<Mailbox>>>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct BucketKind {
-    /// True if the namespace is part of the bucket's key.
-    namespaced: bool,
-    property: Option<Property>,
-}
-
-/// The bucket of a watcher, which is needed to remove it.
-#[derive(Debug)]
-pub(crate) struct BucketKey {
-    kind: BucketKind,
-    hash: u64,
 }
 
 /// The maximum number of kinds of buckets. Each one costs a lookup per event, and clients can use arbitrary label keys.

@@ -16,6 +16,15 @@ use crate::selection::Property;
 /// All objects, by path.
 pub(crate) type Objects = OrdMap<Meta, Arc<Entry>>;
 
+/// The cache that owns indexes.
+pub(crate) trait IndexOwner: Send + Sync + std::fmt::Debug {
+    /// Returns the seconds since the cache was created.
+    fn now(&self) -> u64;
+
+    /// Builds an index in the background because a list was slow without it. One index is built at a time.
+    fn request_index(&self, property: Property);
+}
+
 /// The objects with a property, ordered by the hash of its value and then by path.
 ///
 /// One flat set costs the same whether a million objects share ten values or have one each, unlike a set per value.

@@ -8,8 +8,8 @@ use std::task::Waker;
 use binnacle_store::Revision;
 use parking_lot::Mutex;
 
+use crate::bucket::BucketKey;
 use crate::entry::{Change, Event};
-use crate::hub::BucketKey;
 use crate::selection::Selection;
 use crate::snapshot::Cursor;
 

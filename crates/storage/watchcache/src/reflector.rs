@@ -2,23 +2,24 @@
 //! the watch fails.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use binnacle_store::{Digest, KeyValue, PageSize, Pages, Revision, StoreError, ValueHash, Watch, WatchMessage};
+use binnacle_work::{Caller, WorkBudget};
 use bytes::Bytes;
 use futures::StreamExt;
 use tokio::time::{Instant, sleep};
 
-use crate::attrs::{IndexError, Meta};
+use crate::attrs::Meta;
 use crate::consistency::{Checker, Inconsistency, diagnose};
 use crate::entry::{Entry, Event};
 use crate::index::Objects;
 use crate::shared::Shared;
 use crate::state::State;
+use crate::stored_objects::{decode_attributes, path_of};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const MAX_PAUSE: Duration = Duration::from_secs(5);
@@ -29,6 +30,32 @@ const YIELD_INTERVAL: usize = 256;
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(15);
 /// The pause between two rounds of compressing values.
 const COMPRESSION_PAUSE: Duration = Duration::from_millis(20);
+
+impl Shared {
+    /// Starts the reflector, if it is not running.
+    pub(crate) fn start(&self) {
+        let mut task = self.task.lock();
+        if task.is_some() {
+            return;
+        }
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            tracing::error!("a watch cache was used outside of a runtime");
+            return;
+        };
+        if let Some(shared) = self.weak_self.upgrade() {
+            // Caches are equal, whatever the size of their objects.
+            let caller = Caller { name: String::from_utf8_lossy(&shared.range.start).into(), is_system: true };
+            let mut started = false;
+            let task_future = binnacle_supervise::supervise("watch cache", move || {
+                let again = std::mem::replace(&mut started, true);
+                let budget = WorkBudget::background_of("watch cache", caller.clone());
+                let shared = Arc::clone(&shared);
+                async move { budget.run(Box::pin(run(shared, again))).await }
+            });
+            *task = Some(runtime.spawn(task_future).abort_handle());
+        }
+    }
+}
 
 /// Runs until it is aborted. After a panic (`restarted`), which may have left a partial change, everything is read
 /// again.
@@ -357,33 +384,6 @@ const STEPS_PER_BYTE: u64 = 2;
 /// Charges the work budget for reading an object, so that a large one does not block other tasks of the worker.
 fn pace(kv: &KeyValue) {
     binnacle_work::pace(STEPS_PER_BYTE * kv.value.len() as u64);
-}
-
-pub(crate) fn path_of<'a>(shared: &Shared, key: &'a Bytes) -> Option<&'a str> {
-    let path = key.strip_prefix(shared.range.start.as_ref()).and_then(|path| std::str::from_utf8(path).ok());
-    if path.is_none() {
-        tracing::warn!(?key, "ignoring key that is not a resource path");
-        shared.has_foreign_keys.store(true, Ordering::Relaxed);
-    }
-    path
-}
-
-/// Reads the attributes of a stored value. An invalid value prevents the initialization of the cache, since a list with
-/// a missing object is worse than an error.
-pub(crate) fn decode_attributes(shared: &Shared, path: &str, kv: &KeyValue) -> Result<(Meta, Bytes), StoreError> {
-    // A panic must not end the task that keeps the cache up to date.
-    let index = AssertUnwindSafe(|| shared.indexer.index(&kv.key, &kv.value, kv.mod_revision));
-    let result = catch_unwind(index).unwrap_or_else(|_| Err(IndexError("looking at the object panicked".to_owned())));
-    let attrs = result.map_err(|IndexError(why)| {
-        let error = StoreError::no_object(kv, why);
-        if matches!(error, StoreError::Undecodable { .. }) {
-            shared.counters.undecodable.fetch_add(1, Ordering::Relaxed);
-        }
-        tracing::warn!(key = ?kv.key, %error, "failed to decode stored object");
-        error
-    })?;
-    let value = attrs.value.unwrap_or_else(|| kv.value.clone());
-    Ok((Meta::new(path, &attrs.labels, &attrs.fields), value))
 }
 
 /// Returns an entry for an object from the store's history.

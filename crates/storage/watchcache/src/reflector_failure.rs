@@ -7,7 +7,7 @@ use binnacle_store::StoreError;
 use tokio::sync::futures::Notified;
 use tokio::time::{Instant, timeout_at};
 
-use crate::error::CacheError;
+use crate::error::{CacheError, ReflectorFailure};
 use crate::shared::Shared;
 
 /// How long the cache serves its state while an event cannot be read, as in kube-apiserver: the encryption key may be
@@ -16,14 +16,6 @@ const GRACE_PERIOD: Duration = Duration::from_secs(30);
 
 /// The time after which all objects have been read again, so that the error is certain.
 const RELIST_TIME: Duration = Duration::from_secs(1);
-
-/// The error that prevents a cache from watching the store.
-#[derive(Clone, Debug)]
-pub struct ReflectorFailure {
-    pub error: Arc<StoreError>,
-    /// How long the cache has not served reads.
-    pub duration: Duration,
-}
 
 impl Shared {
     /// Waits until the cache has advanced. Fails immediately if no progress is expected.

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use binnacle_store::{Revision, Store, StoreError, WatchControl, prefix_range};
-use binnacle_work::{Caller, WorkBudget};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -16,15 +15,14 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::attrs::Indexer;
 use crate::backlog::Backlog;
-use crate::compression::CompressionQueue;
-use crate::consistency::CheckIntervals;
+use crate::check_intervals::CheckIntervals;
+use crate::compression_queue::CompressionQueue;
 use crate::distribution::Distribution;
 use crate::entry::{Entry, Event};
 use crate::error::CacheError;
 use crate::hub::Hub;
-use crate::index::Index;
+use crate::index::{Index, IndexOwner};
 use crate::mailbox::Mailbox;
-use crate::reflector;
 use crate::selection::Property;
 use crate::snapshot::{Snapshot, SnapshotInner};
 use crate::state::{State, catch_up};
@@ -88,7 +86,7 @@ pub(crate) struct Shared {
     pub(crate) rewind_lock: tokio::sync::Mutex<()>,
     /// The oldest revision whose state may still be read.
     oldest_readable: AtomicU64,
-    weak_self: Weak<Shared>,
+    pub(crate) weak_self: Weak<Shared>,
 }
 
 #[derive(Debug)]
@@ -136,29 +134,6 @@ impl Shared {
             oldest_readable: AtomicU64::new(0),
             weak_self: weak_self.clone(),
         })
-    }
-
-    pub(crate) fn start(&self) {
-        let mut task = self.task.lock();
-        if task.is_some() {
-            return;
-        }
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            tracing::error!("a watch cache was used outside of a runtime");
-            return;
-        };
-        if let Some(shared) = self.weak_self.upgrade() {
-            // Caches are equal, whatever the size of their objects.
-            let caller = Caller { name: String::from_utf8_lossy(&shared.range.start).into(), is_system: true };
-            let mut started = false;
-            let task_future = binnacle_supervise::supervise("watch cache", move || {
-                let again = std::mem::replace(&mut started, true);
-                let budget = WorkBudget::background_of("watch cache", caller.clone());
-                let shared = Arc::clone(&shared);
-                async move { budget.run(Box::pin(reflector::run(shared, again))).await }
-            });
-            *task = Some(runtime.spawn(task_future).abort_handle());
-        }
     }
 
     pub(crate) async fn initialized(&self, deadline: Instant) -> Result<(), CacheError> {
@@ -428,20 +403,6 @@ impl Shared {
         self.created.elapsed().as_secs()
     }
 
-    /// Builds an index in the background because a list was slow without it. One index is built at a time.
-    pub(crate) fn request_index(&self, property: Property) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let Some(shared) = self.weak_self.upgrade() else { return };
-        if self.building.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        runtime.spawn_blocking(move || {
-            shared.build_index(property);
-            shared.building.store(false, Ordering::Release);
-            shared.changed.notify_waiters();
-        });
-    }
-
     fn build_index(&self, property: Property) {
         let from = self.current();
         let mut index = Index::build(property, &from.objects, self.now());
@@ -491,6 +452,25 @@ impl Shared {
                 errors: count(&self.counters.checks.errors),
             },
         }
+    }
+}
+
+impl IndexOwner for Shared {
+    fn now(&self) -> u64 {
+        Self::now(self)
+    }
+
+    fn request_index(&self, property: Property) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let Some(shared) = self.weak_self.upgrade() else { return };
+        if self.building.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        runtime.spawn_blocking(move || {
+            shared.build_index(property);
+            shared.building.store(false, Ordering::Release);
+            shared.changed.notify_waiters();
+        });
     }
 }
 

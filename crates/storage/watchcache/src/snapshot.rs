@@ -10,9 +10,8 @@ use parking_lot::Mutex;
 
 use crate::attrs::Meta;
 use crate::entry::Entry;
-use crate::index::{Index, Objects};
+use crate::index::{Index, IndexOwner, Objects};
 use crate::selection::{Property, Selection};
-use crate::shared::Shared;
 
 /// All objects of a resource at one revision. It is cheap to clone, and blocks no writer.
 #[derive(Clone, Debug)]
@@ -31,7 +30,7 @@ pub(crate) struct SnapshotInner {
     /// Snapshots of different eras have different histories.
     pub(crate) era: u64,
     /// The cache to notify when an index would have helped.
-    pub(crate) owner: Weak<Shared>,
+    pub(crate) owner: Weak<dyn IndexOwner>,
     /// The numbers of objects from a path on, which are needed for all pages of a list.
     pub(crate) counts: Mutex<Vec<RemainingCount>>,
 }

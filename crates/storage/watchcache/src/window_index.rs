@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::hub::BucketKind;
+use crate::bucket::BucketKind;
 use crate::window::Window;
 
 /// The number of events that are indexed at once under the hub's lock.

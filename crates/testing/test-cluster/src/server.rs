@@ -36,7 +36,7 @@ impl Server {
         let lookup = Arc::new(ResourceLookup::new(resources.clone()));
         let authorizer: Arc<dyn Authorizer> = Arc::new(AlwaysAllow);
         let metrics = Metrics::register(&Registry::new()).unwrap();
-        let mut plugins = all(lookup, &authorizer, &PluginOptions::default(), &metrics);
+        let mut plugins = all(lookup, &authorizer, &PluginOptions::default(), &metrics.pod_security);
         plugins.retain(|plugin| is_default(plugin.name()));
         let admission = Chain::new(plugins, &metrics).unwrap();
         let services: Arc<dyn Hooks> = service_hooks(resources.clone(), services);

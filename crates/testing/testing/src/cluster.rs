@@ -10,11 +10,9 @@ use std::thread;
 use futures_channel::oneshot;
 
 pub use self::error::ClusterError;
-use self::host::Host;
-pub(crate) use self::host::LazyHost;
-use crate::ApiServer;
+pub(crate) use self::host::{Host, LazyHost};
 
-/// A Kubernetes API of its own in the process of a server, created by [`ApiServer::cluster`]. Dropping the value deletes
+/// A Kubernetes API of its own in the process of a server, created by [`ApiServer::cluster`](crate::ApiServer::cluster). Dropping the value deletes
 /// it. It ends with its server in any case.
 pub struct Cluster {
     name: String,
@@ -24,22 +22,6 @@ pub struct Cluster {
     kubeconfig_path: PathBuf,
     host: Host,
     is_deleted: bool,
-}
-
-impl ApiServer {
-    /// Creates a logical cluster, and returns it when it is ready. With `None`, it gets a new name.
-    ///
-    /// The server must have the flag `--logical-clusters`. Any runtime can poll the future, since a thread waits for the
-    /// server.
-    pub async fn cluster(&self, name: impl Into<Option<&str>>) -> Result<Cluster, ClusterError> {
-        let (host, name) = (self.host()?, name.into().map(str::to_owned));
-        in_thread(move || host.create(name.as_deref(), None)).await
-    }
-
-    /// Creates a logical cluster as [`Self::cluster`] does, and blocks this thread until it is ready.
-    pub fn blocking_cluster<'a>(&self, name: impl Into<Option<&'a str>>) -> Result<Cluster, ClusterError> {
-        self.host()?.create(name.into(), None)
-    }
 }
 
 impl Cluster {
@@ -118,7 +100,7 @@ impl Drop for Cluster {
 }
 
 /// Calls a function in a thread. If the future is dropped, so is the result.
-async fn in_thread<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) async fn in_thread<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
     let (to, result) = oneshot::channel();
     let caller = thread::spawn(move || drop(to.send(call())));
     match result.await {

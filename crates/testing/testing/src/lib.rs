@@ -34,8 +34,13 @@ mod error;
 mod files;
 mod process;
 mod server;
+#[cfg(feature = "clusters")]
+mod server_clusters;
 
 #[cfg(feature = "clusters")]
 pub use cluster::{Cluster, ClusterError};
 pub use error::StartError;
-pub use server::{ApiServer, Builder, PROGRAM_VARIABLE};
+pub use server::{ApiServer, Builder};
+
+/// The environment variable that names the program.
+pub const PROGRAM_VARIABLE: &str = "BINNACLE_KUBE_APISERVER";

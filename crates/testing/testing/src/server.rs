@@ -4,12 +4,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::StartError;
 use crate::files::{TemporaryFile, random};
 use crate::process::{Greeting, Process};
+use crate::{PROGRAM_VARIABLE, StartError};
 
-/// The environment variable that names the program.
-pub const PROGRAM_VARIABLE: &str = "BINNACLE_KUBE_APISERVER";
 const PROGRAM: &str = "kube-apiserver";
 /// The admission plugin that is disabled unless a flag enables it.
 const SERVICE_ACCOUNT: &str = "ServiceAccount";

@@ -4,6 +4,7 @@
 mod command;
 mod forward;
 mod http;
+mod query;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

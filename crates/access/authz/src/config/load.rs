@@ -7,6 +7,7 @@ use binnacle_config::{Format, Types, list, text};
 use binnacle_meta::{FieldErrors, GoDuration, aggregate};
 use binnacle_schema::{Field, Ty, Value};
 
+use super::entry::{AuthorizerEntry, WebhookEntry};
 use super::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, WebhookConfig, validate};
 use crate::ReviewVersion;
 
@@ -32,27 +33,6 @@ const FORMAT: Format = Format {
 /// The default TTLs of a webhook.
 const AUTHORIZED_TTL: Duration = Duration::from_secs(300);
 const UNAUTHORIZED_TTL: Duration = Duration::from_secs(30);
-
-/// An entry of the file with defaults. Durations are in nanoseconds.
-pub(super) struct AuthorizerEntry {
-    pub(super) kind: String,
-    pub(super) name: String,
-    pub(super) webhook: Option<WebhookEntry>,
-}
-
-pub(super) struct WebhookEntry {
-    pub(super) authorized_ttl: i64,
-    pub(super) unauthorized_ttl: i64,
-    pub(super) cache_authorized: bool,
-    pub(super) cache_unauthorized: bool,
-    pub(super) timeout: i64,
-    pub(super) version: String,
-    pub(super) condition_version: String,
-    pub(super) failure_policy: String,
-    pub(super) connection: String,
-    pub(super) kubeconfig: Option<String>,
-    pub(super) conditions: Vec<String>,
-}
 
 pub(super) fn parse(data: &[u8], required: &[&'static str]) -> Result<AuthorizationConfig, ConfigError> {
     let entries = read(data)?;

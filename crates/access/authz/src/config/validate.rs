@@ -6,8 +6,8 @@ use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, GoDuration, 
 use binnacle_validation::names;
 
 use super::AuthorizerMode;
-use super::load::{AuthorizerEntry, WebhookEntry};
-use crate::match_conditions::MatchConditions;
+use super::entry::{AuthorizerEntry, WebhookEntry};
+use crate::webhook::MatchConditions;
 
 const MAX_TIMEOUT: i64 = 30_000_000_000;
 const MAX_CONDITIONS: usize = 64;

@@ -9,8 +9,14 @@ use binnacle_request::User;
 use binnacle_schema::Value;
 use binnacle_work::pace;
 
-use super::index::RoleRef;
-use super::rule::text;
+use crate::rule::text;
+
+/// A reference to a role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoleRef<'a> {
+    pub kind: &'a str,
+    pub name: &'a str,
+}
 
 /// The role of a binding, in the binding's namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

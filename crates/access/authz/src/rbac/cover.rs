@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 use binnacle_meta::Text;
 use binnacle_work::BudgetError;
 
-use super::rule::Rule;
+use crate::rule::Rule;
 use elements::{Cover, Elements};
 pub(super) use lines::Lines;
 use missing::MissingCombinations;

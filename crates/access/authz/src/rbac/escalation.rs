@@ -8,7 +8,7 @@ use binnacle_request::User;
 use binnacle_work::BudgetError;
 
 use super::cover::{Lines, uncovered_by};
-use super::rule::{RoleRules, Rule, quoted};
+use crate::rule::{RoleRules, Rule, quoted};
 
 /// The reason why a user may not grant permissions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -14,11 +14,11 @@ use binnacle_work::{charge, pace};
 use imbl::HashMap;
 use parking_lot::Mutex;
 
-use super::binding::{Binding, RoleKey, Subject, Subjects};
+use super::binding::{Binding, RoleKey, RoleRef, Subject, Subjects};
 use super::grants::Grants;
-use super::rule::RoleRules;
 use crate::Readiness;
 use crate::by_name::{ByName, take};
+use crate::rule::RoleRules;
 
 /// The roles and bindings of a cluster.
 pub struct RbacIndex {
@@ -77,13 +77,6 @@ struct State {
 struct Grantees {
     users: HashMap<Text, Grants>,
     groups: HashMap<Text, Grants>,
-}
-
-/// A reference to a role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RoleRef<'a> {
-    pub kind: &'a str,
-    pub name: &'a str,
 }
 
 /// The reason why a role cannot be resolved.

@@ -6,8 +6,8 @@ use binnacle_request::{Decision, User};
 use binnacle_schema::{Value, value};
 use binnacle_work::{WorkBudget, WorkLimits};
 
-use super::{Rbac, RbacIndex, RbacKind, RoleRef, Rule, confirm_no_escalation};
-use crate::{Attributes, Authorizer};
+use super::{Rbac, RbacIndex, RbacKind, RoleRef, confirm_no_escalation};
+use crate::{Attributes, Authorizer, Rule};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 

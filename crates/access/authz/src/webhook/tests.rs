@@ -11,7 +11,7 @@ use http::{Request, Response};
 use parking_lot::Mutex;
 
 use super::{ReviewVersion, Webhook, WebhookOptions};
-use crate::match_conditions::MatchConditions;
+use crate::webhook::MatchConditions;
 use crate::{Attributes, Authorizer, AuthzError, Metrics};
 
 fn options() -> WebhookOptions {

@@ -1,18 +1,20 @@
 //! The certificate authorities of a server: the first one and its successors.
 
-use rcgen::{Issuer, KeyPair};
+use rcgen::{BasicConstraints, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use time::{Duration, OffsetDateTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::{CertifiedKey, Files, PkiError, issuance, own_id, validity};
+use super::parameters::{EARLIEST, params};
+use super::{CertifiedKey, Files, PkiError, own_id, validity};
 
 /// The time before the newest authority expires at which its successor is added: longer than the lifetime of any
 /// certificate that it signs, so that clients with a certificate from that time trust both authorities.
 const OVERLAP: Duration = Duration::days(400);
 /// The time before it expires at which an authority stops signing, to allow for clock skew.
 const SKEW: Duration = Duration::hours(1);
+const LIFETIME: Duration = Duration::days(3650);
 /// The maximum number of authorities, in case of a wrong clock.
 const MAX_AUTHORITIES: usize = 16;
 
@@ -124,7 +126,18 @@ fn read(files: &Files, n: usize) -> Result<Option<Authority>, PkiError> {
 
 fn create(files: &Files, n: usize, now: OffsetDateTime) -> Result<Authority, PkiError> {
     let files = files.pair(&name(n));
-    let pair = issuance::authority(now)?;
+    let pair = self_signed(now)?;
     files.write(&pair)?;
     Authority::parse(pair, |error| files.broken(error))
+}
+
+/// Creates an authority. All have the same name, since clients choose their certificate by the names that the server
+/// sends.
+pub(super) fn self_signed(now: OffsetDateTime) -> Result<CertifiedKey, PkiError> {
+    let mut params = params("binnacle-ca", (now - SKEW).min(EARLIEST), now.max(EARLIEST) + LIFETIME);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    let key = KeyPair::generate()?;
+    let certificate = params.self_signed(&key)?;
+    Ok(CertifiedKey { certificate: certificate.pem(), key: key.serialize_pem() })
 }

@@ -3,7 +3,7 @@
 use rcgen::KeyPair;
 use time::OffsetDateTime;
 
-use super::authority::Authority;
+use super::authority::{self, Authority};
 use super::{CertifiedKey, PkiError, is_usable, issuance};
 
 /// An authority for the clients of a cluster, and the key for its service account tokens, as PEM.
@@ -17,7 +17,7 @@ impl ClusterKeys {
     /// Creates keys that no other cluster has.
     pub fn generate(now: OffsetDateTime) -> Result<Self, PkiError> {
         let service_account = KeyPair::generate()?.serialize_pem();
-        Ok(Self { authority: issuance::authority(now)?, service_account })
+        Ok(Self { authority: authority::self_signed(now)?, service_account })
     }
 
     /// Returns the administrator's certificate: the current one while it is valid for some time, or else a new one.

@@ -1,45 +1,21 @@
-//! Issuance of certificates that tolerate a wrong clock.
-//!
-//! The validity of an authority starts in the past, and its certificates start with it, so that those issued while the
-//! clock is ahead are valid once it is corrected. If the clock is obviously behind (a board without a battery starts in
-//! 1970), certificates are issued as if it were [`EARLIEST`], so that they have not expired once it is corrected.
+//! Issuance of certificates by an authority.
 
-use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    KeyUsagePurpose, SanType,
-};
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, SanType};
 use sec1::der::EncodePem;
 use sec1::pkcs8::PrivateKeyInfo;
 use sec1::{EcParameters, EcPrivateKey, LineEnding};
 use time::{Duration, OffsetDateTime};
 
 use super::authority::Authority;
+use super::parameters::{EARLIEST, params};
 use super::{CertifiedKey, PkiError};
 use crate::SubjectAltNames;
 
-/// The earliest time that a correct clock can show.
-pub(super) const EARLIEST: OffsetDateTime = match OffsetDateTime::from_unix_timestamp(1_767_225_600) {
-    Ok(new_year_of_2026) => new_year_of_2026,
-    Err(_) => OffsetDateTime::UNIX_EPOCH,
-};
-const AUTHORITY_LIFETIME: Duration = Duration::days(3650);
 const LEAF_LIFETIME: Duration = Duration::days(365);
-const SKEW: Duration = Duration::hours(1);
 
 const ADMIN_NAME: &str = "kubernetes-admin";
 const KUBELET_CLIENT_NAME: &str = "kube-apiserver-kubelet-client";
 const ADMIN_GROUP: &str = "system:masters";
-
-/// Creates an authority. All have the same name, since clients choose their certificate by the names that the server
-/// sends.
-pub(super) fn authority(now: OffsetDateTime) -> Result<CertifiedKey, PkiError> {
-    let mut params = params("binnacle-ca", (now - SKEW).min(EARLIEST), now.max(EARLIEST) + AUTHORITY_LIFETIME);
-    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    let key = KeyPair::generate()?;
-    let certificate = params.self_signed(&key)?;
-    Ok(CertifiedKey { certificate: certificate.pem(), key: key.serialize_pem() })
-}
 
 pub(super) fn serving(
     issuer: &Authority,
@@ -75,16 +51,6 @@ fn client(name: &str, issuer: &Authority, now: OffsetDateTime) -> Result<Certifi
 fn leaf(name: &str, issuer: &Authority, now: OffsetDateTime) -> CertificateParams {
     let mut params = params(name, issuer.begins, (now.max(EARLIEST) + LEAF_LIFETIME).min(issuer.ends));
     params.use_authority_key_identifier_extension = true;
-    params
-}
-
-fn params(name: &str, begins: OffsetDateTime, ends: OffsetDateTime) -> CertificateParams {
-    let mut params = CertificateParams::default();
-    params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, name);
-    params.not_before = begins;
-    params.not_after = ends;
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params
 }
 

@@ -48,7 +48,7 @@ impl PkiDirectory {
 
 /// Returns a time at which nothing is due for renewal.
 fn quiet_time() -> OffsetDateTime {
-    issuance::EARLIEST + Duration::days(200)
+    parameters::EARLIEST + Duration::days(200)
 }
 
 /// Returns true if a client with this clock and these trusted authorities accepts the server.
@@ -136,7 +136,7 @@ fn tolerates_wrong_clocks() {
     let right = quiet_time();
     for (wrong, description) in [
         (OffsetDateTime::UNIX_EPOCH + Duration::days(1), "no battery"),
-        (issuance::EARLIEST - Duration::days(1000), "some years ago"),
+        (parameters::EARLIEST - Duration::days(1000), "some years ago"),
         (right - Duration::days(20), "weeks ago"),
         (right + Duration::days(340), "nearly a year ahead"),
         (right + Duration::days(2000), "years ahead"),

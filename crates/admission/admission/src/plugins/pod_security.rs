@@ -36,7 +36,7 @@ use crate::lookup::{Freshness, Labels, Lookup, LookupKind};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 use checks::{Evaluations, Violations, evaluate};
 use metrics::Mode;
-pub(crate) use metrics::PodSecurityMetrics;
+pub use metrics::PodSecurityMetrics;
 use policy::{Level, LevelVersion, Policy};
 pub use settings::PodSecuritySettings;
 use subject::Subject;

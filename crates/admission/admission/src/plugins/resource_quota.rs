@@ -6,6 +6,7 @@ mod claims;
 mod counts;
 mod device_claims;
 mod evaluator;
+mod evaluators;
 mod limited;
 mod pods;
 mod services;
@@ -63,7 +64,7 @@ impl ResourceQuota {
     async fn charge(&self, request: Request<'_>, object: &Value) -> Result<(), Status> {
         let attributes = request.attributes;
         let namespace = attributes.namespace.as_str();
-        let evaluator = evaluator::of(attributes);
+        let evaluator = evaluators::of(attributes);
         if !evaluator.handles(request, object) {
             return Ok(());
         }

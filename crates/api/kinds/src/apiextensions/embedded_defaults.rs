@@ -8,11 +8,11 @@ use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_schema::Value;
 use binnacle_structural::{Interner, Structural, defaults};
 
-use super::{schema, version_schema};
+use super::{schema, structural};
 
 /// Coerces the metadata of embedded resources in the defaults of all schemas.
 pub(super) fn coerce(mut definition: FieldMut<Definition>) {
-    let Some(object_meta) = version_schema::object_meta() else { return };
+    let Some(object_meta) = structural::object_meta() else { return };
     let Some(mut spec) = definition.structure(Definition::SPEC) else { return };
     for mut version in spec.items(Spec::VERSIONS) {
         let Some(mut validation) = version.structure(Version::SCHEMA) else { continue };

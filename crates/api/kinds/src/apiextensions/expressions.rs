@@ -13,6 +13,7 @@ use binnacle_structural::{AdditionalProperties, SchemaType, Size, Structural};
 
 use super::definition::Definition;
 use super::open_api::{self, SchemaPosition};
+use super::rules::Rules;
 use super::schema;
 use crate::internal;
 
@@ -57,7 +58,7 @@ pub(super) struct Subject<'a> {
     pub(super) schema: FieldRef<'a, 'a, Props>,
     /// The same schema as a tree of nodes.
     pub(super) structural: &'a Arc<Structural>,
-    pub(super) rules: &'a open_api::Rules,
+    pub(super) rules: &'a Rules,
     pub(super) existing: &'a ExistingExpressions,
     /// True if the schema has other errors: expressions above them are not compiled.
     pub(super) has_errors: bool,
@@ -307,7 +308,7 @@ mod tests {
         let mut schema = value!({"type": "object"});
         schema.make_at(&["properties"]).insert("x", x);
         let structural = Structural::parse(&schema, &Interner::new()).unwrap();
-        let rules = open_api::Rules { valid_types: true, atomic_sets: true, map_keys: true };
+        let rules = Rules { valid_types: true, atomic_sets: true, map_keys: true };
         let existing = ExistingExpressions::default();
         let mut errors = FieldErrors::new();
         let path = FieldPath::new("s");

@@ -9,7 +9,7 @@ use binnacle_meta::{ErrorValue, FieldErrors};
 use binnacle_schema::json;
 use binnacle_validation::{checks, repeated};
 
-use super::open_api::Rules;
+use super::rules::Rules;
 use super::schema::property;
 use super::structural::wrong_type;
 use crate::internal;

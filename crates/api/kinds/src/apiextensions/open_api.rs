@@ -8,15 +8,9 @@ use binnacle_structural::{Interner, Structural};
 use binnacle_validation::checks;
 
 use super::list_types::list_and_map_types;
+use super::rules::Rules;
 use super::schema::{SCHEMA, has_properties};
 use crate::internal;
-
-/// Newer rules, each true unless the old definition breaks it.
-pub(super) struct Rules {
-    pub(super) valid_types: bool,
-    pub(super) atomic_sets: bool,
-    pub(super) map_keys: bool,
-}
 
 /// The place of a schema in the tree.
 #[derive(Clone, Copy, Default)]

@@ -10,9 +10,10 @@ use binnacle_meta::FieldErrors;
 
 use super::expressions::ExistingExpressions;
 use super::list_types::{items_of_maps_and_sets, non_atomic_item};
-use super::open_api::{Rules, TYPES};
+use super::open_api::TYPES;
+use super::rules::Rules;
 use super::webhook::{self, Leniency};
-use super::{definition, schema, version_schema};
+use super::{definition, schema, structural};
 use crate::prepare::semantically_equal;
 
 /// The checks of a definition. An update skips those that the old definition fails.
@@ -53,8 +54,8 @@ impl<'a> RequiredChecks<'a> {
                 map_keys: !any(has_invalid_items),
             },
             schemas: has_all_schemas(&internal),
-            structural: internal.schemas().all(version_schema::is_structural),
-            pruned_defaults: !internal.schemas().any(version_schema::has_unpruned_defaults),
+            structural: internal.schemas().all(structural::is_structural),
+            pruned_defaults: !internal.schemas().any(structural::has_unpruned_defaults),
             existing: ExistingExpressions::of(&internal),
             leniency: Leniency {
                 unknown_versions: webhook::lacks_known_version(conversion),

@@ -1,13 +1,18 @@
 //! Validation of structural schemas: every value has one type, given outside of `allOf`, `anyOf`, `oneOf` and `not`.
 
+use std::sync::Arc;
+
 use binnacle_fields::apiextensions::v1::JSONSchemaProps as Props;
+use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::types::{Bool, Str};
-use binnacle_fields::{Field, FieldRef, Route, route};
+use binnacle_fields::{Field, FieldRef, Message as _, Route, route};
 use binnacle_meta::{FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use binnacle_schema::{Message, Value};
+use binnacle_structural::{Interner, Structural, defaults};
 use binnacle_validation::go_regexp;
 
-use super::schema::{SCHEMA, has_properties, property};
+use super::schema::{SCHEMA, has_defaults, has_properties, property};
+use crate::tables;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
@@ -79,6 +84,28 @@ fn invariants(schema: FieldRef<Props>, level: Level, errors: &mut FieldErrors) {
             "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields",
         ));
     }
+}
+
+pub(super) fn object_meta() -> Option<&'static Message> {
+    tables::message(ObjectMeta::DEFINITION)
+}
+
+/// Returns a schema as a tree of nodes, if it is structural.
+fn structural_schema(schema: FieldRef<Props>) -> Option<Arc<Structural>> {
+    let parsed = Structural::parse(schema.value(), &Interner::new()).ok()?;
+    validate(schema).is_empty().then_some(parsed)
+}
+
+pub(super) fn is_structural(schema: FieldRef<Props>) -> bool {
+    structural_schema(schema).is_some()
+}
+
+/// Returns true if a schema has defaults with members that it does not specify.
+pub(super) fn has_unpruned_defaults(schema: FieldRef<'static, '_, Props>) -> bool {
+    has_defaults(schema)
+        && structural_schema(schema)
+            .zip(object_meta())
+            .is_some_and(|(schema, object_meta)| defaults::has_unpruned(&schema, object_meta))
 }
 
 /// Reports a type that is missing or wrong.

@@ -1,19 +1,14 @@
 //! Validation of the schema of a version, or of the schema that all versions share.
 
-use std::sync::Arc;
-
+use binnacle_fields::FieldRef;
 use binnacle_fields::apiextensions::v1::JSONSchemaProps as Props;
-use binnacle_fields::meta::v1::ObjectMeta;
-use binnacle_fields::{FieldRef, Message as _};
 use binnacle_meta::FieldErrors;
-use binnacle_schema::Message;
 use binnacle_structural::defaults::{self, DefaultRules};
 use binnacle_structural::{Interner, Structural};
 
 use super::expressions::{self, Subject};
 use super::required_checks::RequiredChecks;
 use super::{open_api, schema, structural};
-use crate::tables;
 
 /// The context in which a schema is validated.
 pub(super) struct SchemaContext<'a> {
@@ -45,7 +40,7 @@ pub(super) fn validate(schema: FieldRef<Props>, ctx: &SchemaContext<'_>, errors:
     let sound = parsed.filter(|parsed| {
         let mut found = structural::validate(schema);
         if found.is_empty()
-            && let Some(object_meta) = object_meta()
+            && let Some(object_meta) = structural::object_meta()
         {
             let rules = DefaultRules { object_meta, pruned: ctx.required.pruned_defaults };
             defaults::validate(parsed, rules, &schema.path(), &mut found);
@@ -70,28 +65,6 @@ pub(super) fn validate(schema: FieldRef<Props>, ctx: &SchemaContext<'_>, errors:
     if let Some(problem) = unsupported.filter(|_| errors.len() == before) {
         errors.push(schema.invalid_as("", problem.to_string()));
     }
-}
-
-pub(super) fn object_meta() -> Option<&'static Message> {
-    tables::message(ObjectMeta::DEFINITION)
-}
-
-/// Returns a schema as a tree of nodes, if it is structural.
-fn structural_schema(schema: FieldRef<Props>) -> Option<Arc<Structural>> {
-    let parsed = Structural::parse(schema.value(), &Interner::new()).ok()?;
-    structural::validate(schema).is_empty().then_some(parsed)
-}
-
-pub(super) fn is_structural(schema: FieldRef<Props>) -> bool {
-    structural_schema(schema).is_some()
-}
-
-/// Returns true if a schema has defaults with members that it does not specify.
-pub(super) fn has_unpruned_defaults(schema: FieldRef<'static, '_, Props>) -> bool {
-    schema::has_defaults(schema)
-        && structural_schema(schema)
-            .zip(object_meta())
-            .is_some_and(|(schema, object_meta)| defaults::has_unpruned(&schema, object_meta))
 }
 
 /// Returns true if a schema uses an extension that only structural schemas have.

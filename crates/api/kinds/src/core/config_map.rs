@@ -2,20 +2,11 @@
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1;
-use binnacle_fields::types::{Bool, Map};
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Location};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
-use binnacle_validation::{checks, names};
 
-use super::secret::decoded_len;
-use crate::equality::equal_maps;
+use super::keyed_data::{DATA_MAX, decoded_len, key_rules, stays_immutable, unchanged};
 use crate::{MetadataChecks, Strategy, StrategyContext};
-
-/// The limit on the total size of the values of a config map or secret, in bytes.
-pub(super) const DATA_MAX: usize = 1024 * 1024;
-
-/// The message for changes of an immutable object; `immutable` itself cannot be unset.
-const IMMUTABLE_SET: &str = "field is immutable when `immutable` is set";
 
 pub(super) struct ConfigMap;
 
@@ -56,24 +47,4 @@ impl Strategy for ConfigMap {
         errors.extend(self.validate(ctx, object));
         errors
     }
-}
-
-/// Returns true if the old object is immutable, and requires the new one to be immutable then.
-pub(super) fn stays_immutable(new: FieldRef<Bool>, old: FieldRef<Bool>, errors: &mut FieldErrors) -> bool {
-    if old.bool() && !new.bool() {
-        errors.push(new.forbidden(IMMUTABLE_SET));
-    }
-    old.bool()
-}
-
-/// Reports a change of the data of an immutable object.
-pub(super) fn unchanged<T>(new: FieldRef<Map<T>>, old: FieldRef<Map<T>>, errors: &mut FieldErrors) {
-    if !equal_maps(new.get(), old.get()) {
-        errors.push(new.forbidden(IMMUTABLE_SET));
-    }
-}
-
-/// Validates a key, which becomes the name of a file.
-pub(super) fn key_rules(location: &dyn Location, key: &str, errors: &mut FieldErrors) {
-    checks::invalid_for(location, key, names::config_map_key(key), errors);
 }

@@ -12,7 +12,7 @@ use binnacle_meta::FieldErrors;
 use binnacle_schema::{Limits, Value, json};
 use binnacle_validation::checks;
 
-use super::config_map::{DATA_MAX, key_rules, stays_immutable, unchanged};
+use super::keyed_data::{DATA_MAX, decoded_len, key_rules, stays_immutable, unchanged};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(super) struct Secret;
@@ -127,12 +127,6 @@ fn holds_json_object(data: FieldRef<Map<Bytes>>, key: &str, errors: &mut FieldEr
 fn decoded(data: FieldRef<Map<Bytes>>, key: &str) -> Vec<u8> {
     // Base64 in the tree is canonical.
     STANDARD.decode(data.key(key).str()).unwrap_or_default()
-}
-
-/// Returns the length in bytes of decoded base64 text.
-pub(super) fn decoded_len(text: &str) -> usize {
-    let padding = text.bytes().rev().take_while(|c| *c == b'=').count();
-    (text.len() / 4 * 3).saturating_sub(padding)
 }
 
 #[cfg(test)]

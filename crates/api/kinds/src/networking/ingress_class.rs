@@ -4,7 +4,7 @@ use binnacle_fields::networking::v1::{self, IngressClassParametersReference as P
 use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::Value;
-use binnacle_validation::metadata::IMMUTABLE;
+use binnacle_validation::checks::IMMUTABLE;
 use binnacle_validation::{checks, domains};
 
 use super::ingress::local_reference;

@@ -4,8 +4,8 @@ use binnacle_fields::networking::v1::{ServiceCIDR, ServiceCIDRSpec as Spec};
 use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
+use binnacle_validation::checks::IMMUTABLE;
 use binnacle_validation::ip;
-use binnacle_validation::metadata::IMMUTABLE;
 
 use crate::prepare::keep_metadata;
 use crate::{Strategy, StrategyContext, internal};

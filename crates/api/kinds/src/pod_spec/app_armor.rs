@@ -7,8 +7,8 @@ use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_schema::{Value, value};
 
-use super::containers::for_each_container;
-use super::validation::{containers::all, is_windows};
+use super::containers::{all_containers, for_each_container};
+use super::validation::is_windows;
 
 const ANNOTATION_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
 const LOCALHOST_PREFIX: &str = "localhost/";
@@ -43,7 +43,7 @@ pub(crate) fn pod_warnings(object: &Value) -> Vec<String> {
         return Vec::new();
     }
     let of_pod = pod_profile(spec);
-    let containers = all(&spec);
+    let containers = all_containers(&spec);
     let warnings = containers.iter().filter_map(|container| {
         let copied = profile(annotation_without_field(container, metadata)?);
         (copied.is_none() || copied.as_ref() != of_pod).then(|| deprecated(container, metadata))

@@ -1,13 +1,48 @@
-//! Defaults of containers, init containers and ephemeral containers.
+//! Containers, init containers and ephemeral containers: iteration, common predicates, defaults.
 
-use binnacle_fields::FieldMut;
 use binnacle_fields::core::v1::{
-    Container, ContainerPort, EnvVar, EnvVarSource, FileKeySelector, GRPCAction, HTTPGetAction, Lifecycle,
-    LifecycleHandler, ObjectFieldSelector, PodSpec, Probe,
+    Container, ContainerPort, ContainerRestartRule as RestartRule, EnvVar, EnvVarSource, FileKeySelector, GRPCAction,
+    HTTPGetAction, Lifecycle, LifecycleHandler, ObjectFieldSelector, PodSpec, Probe,
 };
+use binnacle_fields::types::List;
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_schema::Value;
 use binnacle_validation::pod_resources as resources;
 
 use super::image;
+
+/// The lists of containers of a pod.
+pub(crate) struct AllContainers<'p, 'v>([FieldRef<'p, 'v, List<Container>>; 3]);
+
+impl<'v> AllContainers<'_, 'v> {
+    /// Iterates over the containers in the order in which kube-apiserver visits them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = FieldRef<'_, 'v, Container>> {
+        self.0.iter().flat_map(FieldRef::items)
+    }
+}
+
+/// Returns all containers of a pod.
+pub(crate) fn all_containers<'p, 'v>(spec: &'p FieldRef<'_, 'v, PodSpec>) -> AllContainers<'p, 'v> {
+    // Ephemeral containers have all fields of the others.
+    let ephemeral = spec.at(PodSpec::EPHEMERAL_CONTAINERS).cast();
+    AllContainers([spec.at(PodSpec::INIT_CONTAINERS), spec.at(PodSpec::CONTAINERS), ephemeral])
+}
+
+/// Returns true for an init container that keeps running beside the others.
+pub(crate) fn is_sidecar(container: &Value) -> bool {
+    FieldRef::root(container).at(Container::RESTART_POLICY).str() == "Always"
+}
+
+/// Returns true if the exit of some container can restart all of them.
+pub(crate) fn restarts_all_containers(spec: &Value) -> bool {
+    let spec = FieldRef::<PodSpec>::root(spec);
+    [PodSpec::INIT_CONTAINERS, PodSpec::CONTAINERS].into_iter().any(|list| {
+        spec.at(list).items().any(|container| {
+            let rules = container.at(Container::RESTART_POLICY_RULES);
+            rules.items().any(|rule| rule.at(RestartRule::ACTION).str() == "RestartAllContainers")
+        })
+    })
+}
 
 /// Calls a function for each container, init container and ephemeral container.
 pub(super) fn for_each_container(spec: &mut FieldMut<PodSpec>, mut write: impl FnMut(FieldMut<Container>)) {

@@ -10,8 +10,7 @@ use binnacle_fields::core::v1::{
 use binnacle_fields::{FieldMut, FieldRef, Route, route};
 use binnacle_schema::Value;
 
-use super::containers::for_each_container;
-use super::validation::containers::is_sidecar;
+use super::containers::{for_each_container, is_sidecar};
 use crate::Features;
 use crate::gated::{GatedFields, drop_disabled, in_use};
 

@@ -8,6 +8,7 @@ use binnacle_validation::pod_resources as resources;
 
 use super::containers::{for_each_container, set_container_defaults};
 use super::volumes::set_volume_defaults;
+use super::write;
 
 const TERMINATION_GRACE_PERIOD: i64 = 30;
 
@@ -18,13 +19,6 @@ const INIT_CONTAINER_ANNOTATIONS: [&str; 4] = [
     "pod.beta.kubernetes.io/init-container-statuses",
     "pod.alpha.kubernetes.io/init-container-statuses",
 ];
-
-/// Writes an object through a handle.
-pub(super) fn write<M>(object: &mut Object, write: impl FnOnce(FieldMut<M>)) {
-    let mut value = Value::Object(std::mem::take(object));
-    write(FieldMut::root(&mut value));
-    *object = value.into_object().unwrap_or_default();
-}
 
 /// Sets the defaults of a pod template, an object with `metadata` and `spec`.
 pub(crate) fn set_template_defaults(template: &mut Object) {

@@ -9,6 +9,7 @@ mod mounts;
 mod options;
 pub(crate) mod paths;
 mod projected;
+mod relaxation;
 pub(crate) mod requirements;
 pub(crate) mod scheduling;
 mod security;
@@ -36,6 +37,7 @@ use binnacle_validation::names::inclusive_range_error;
 use binnacle_validation::{checks, ip, names, tolerations};
 
 use crate::internal;
+use crate::pod_spec::containers::all_containers;
 
 const DEADLINE_MAX: i64 = i32::MAX as i64;
 const HOSTNAME_OVERRIDE_MAX: usize = 64;
@@ -356,7 +358,7 @@ fn file_keys(spec: FieldRef<PodSpec>, errors: &mut FieldErrors) {
     let volumes = spec.at(PodSpec::VOLUMES);
     let volumes: HashMap<&str, FieldRef<Volume>> =
         volumes.items().map(|volume| (volume.at(Volume::NAME).str(), volume)).collect();
-    for container in errors.while_room(containers::all(&spec).iter()) {
+    for container in errors.while_room(all_containers(&spec).iter()) {
         let variables = container.at(Container::ENV);
         for variable in errors.while_room(variables.items()) {
             let source = variable.at(EnvVar::VALUE_FROM);

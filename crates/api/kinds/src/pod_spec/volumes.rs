@@ -12,7 +12,7 @@ use binnacle_validation::pod_resources as resources;
 
 use super::containers::set_field_selector_defaults;
 use super::image;
-use super::spec::write;
+use super::write;
 
 /// The default mode of files of secrets, config maps and the like: readable by all, writable by the owner.
 const FILE_MODE: i64 = 0o644;

@@ -20,7 +20,7 @@ use binnacle_schema::Value;
 use binnacle_validation::{ip, names};
 
 use super::app_armor;
-use super::validation::containers::all;
+use super::containers::all_containers;
 use crate::node::{deprecated_label, deprecated_labels_in_term};
 use binnacle_validation::pod_resources::quantity;
 
@@ -173,7 +173,7 @@ impl Subject<'_> {
         if !context.at(seccomp).is_set() && self.annotation(SECCOMP_POD).is_some() {
             warnings.push(format!("{}: {}", self.annotation_path(SECCOMP_POD), unused(seccomp.name())));
         }
-        for container in all(&self.spec).iter() {
+        for container in all_containers(&self.spec).iter() {
             let name = format!("{SECCOMP_CONTAINER}{}", container.at(Container::NAME).str());
             let context = container.at(Container::SECURITY_CONTEXT);
             if !context.at(SecurityContext::SECCOMP_PROFILE).is_set() && self.annotation(&name).is_some() {

@@ -11,10 +11,9 @@ use binnacle_schema::{Value, json};
 use binnacle_validation::{checks, names};
 
 use super::driver_name;
-use super::names::{bounded, duplicates, fully_qualified_name, request_references};
+use super::names::{REQUESTS_MAX, bounded, duplicates, fully_qualified_name, request_references};
 use crate::expressions;
 
-pub(super) const REQUESTS_MAX: usize = 32;
 pub(super) const CONFIG_MAX: usize = 32;
 const CONSTRAINTS_MAX: usize = 32;
 const SELECTORS_MAX: usize = 32;

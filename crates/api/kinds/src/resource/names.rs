@@ -10,8 +10,9 @@ use binnacle_meta::{ErrorValue, FieldError, FieldErrors, Location};
 use binnacle_schema::Value;
 use binnacle_validation::{checks, names};
 
-use super::claim_validation::REQUESTS_MAX;
 use crate::storage::driver_name;
+
+pub(super) const REQUESTS_MAX: usize = 32;
 
 const POOL_MAX: usize = 253;
 const ID_MAX: usize = 32;

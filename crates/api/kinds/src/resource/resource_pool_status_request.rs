@@ -11,7 +11,7 @@ use binnacle_fields::types::{Int, Str};
 use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{ErrorValue, FieldErrors};
 use binnacle_schema::Value;
-use binnacle_validation::metadata::IMMUTABLE;
+use binnacle_validation::checks::IMMUTABLE;
 use binnacle_validation::{checks, conditions, names};
 
 use super::names::bounded;

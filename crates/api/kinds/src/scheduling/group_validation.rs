@@ -12,7 +12,7 @@ use binnacle_fields::types::{List, Str};
 use binnacle_fields::{Field, FieldRef, Message};
 use binnacle_meta::{ErrorValue, FieldErrors, Location};
 use binnacle_validation::checks;
-use binnacle_validation::metadata::IMMUTABLE;
+use binnacle_validation::checks::IMMUTABLE;
 
 use crate::Features;
 use crate::prepare::semantically_equal;

@@ -6,8 +6,8 @@ use binnacle_fields::storage::v1::{CSINode, CSINodeDriver as Driver, CSINodeSpec
 use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::Value;
+use binnacle_validation::checks::IMMUTABLE;
 use binnacle_validation::checks::{not_negative, qualified_name};
-use binnacle_validation::metadata::IMMUTABLE;
 use binnacle_validation::repeated;
 
 use super::driver_name;

@@ -8,8 +8,8 @@ use binnacle_fields::types::List;
 use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::Value;
+use binnacle_validation::checks::IMMUTABLE;
 use binnacle_validation::checks::{one_of, qualified_name};
-use binnacle_validation::metadata::IMMUTABLE;
 use binnacle_validation::repeated;
 
 use super::{parameters, provisioner};

@@ -8,7 +8,7 @@ use binnacle_fields::types::Str;
 use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
-use binnacle_validation::metadata::IMMUTABLE;
+use binnacle_validation::checks::IMMUTABLE;
 use binnacle_validation::{conditions, names};
 
 use crate::checks::immutable_struct;

@@ -6,7 +6,7 @@ use binnacle_fields::types::{Int, IntOrString};
 use binnacle_fields::{Field, FieldRef, Message};
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors};
 use binnacle_schema::{Object, Value};
-use binnacle_validation::metadata::IMMUTABLE;
+use binnacle_validation::checks::IMMUTABLE;
 use binnacle_validation::numbers::{int_or_percent, percent};
 use binnacle_validation::{checks, selectors};
 

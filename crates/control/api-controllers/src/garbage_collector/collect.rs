@@ -15,7 +15,7 @@ use futures::StreamExt;
 use super::GarbageCollector;
 use super::graph::{ObjectKey, Waits};
 use super::meta::{Meta, Owner};
-use crate::queue::Outcome;
+use crate::outcome::Outcome;
 
 /// The maximum pause before an owner whose kind is not served is looked up again.
 const UNSERVED_RETRY: Duration = Duration::from_secs(1000);

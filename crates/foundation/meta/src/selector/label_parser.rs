@@ -2,7 +2,7 @@
 
 use super::SelectorError;
 use super::label_lexer::{Token, tokens};
-use super::labels::{Operator, Requirement, check_key};
+use super::requirement::{Operator, Requirement, check_key};
 use crate::{FieldPath, Text};
 
 /// Parses the whole text. The requirements are in the order of the text.

@@ -2,7 +2,8 @@
 
 use binnacle_meta::Text;
 
-use super::estimate::{Coster, Estimate};
+use super::estimate::Estimate;
+use super::variables::Variables;
 use super::{LIST, MESSAGE, REGEX, STRING_TRAVERSAL};
 use crate::ast::{Expr, ExprKind, Literal};
 use crate::types::Type;
@@ -38,14 +39,14 @@ const FORMAT_REGEX_SIZE: f64 = 128.0;
 
 /// Returns the cost of a call without its arguments, and the size of the result.
 pub(crate) fn estimate(
-    coster: &Coster<'_>,
+    variables: &Variables<'_>,
     function: &str,
     overload: &str,
     target: Option<&AstNode<'_>>,
     args: &[AstNode<'_>],
 ) -> CallEstimate {
     of_lists(overload, target, args)
-        .or_else(|| of_library(coster, function, overload, target, args))
+        .or_else(|| of_library(variables, function, overload, target, args))
         .unwrap_or_else(|| of_language(overload, target, args))
 }
 
@@ -136,7 +137,7 @@ fn is_constant(function: &str) -> bool {
 }
 
 fn of_library(
-    coster: &Coster<'_>,
+    variables: &Variables<'_>,
     function: &str,
     overload: &str,
     target: Option<&AstNode<'_>>,
@@ -155,7 +156,7 @@ fn of_library(
         "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" | "includes" => {
             let target = target?;
             let element = match &target.ty {
-                Type::List(element) => element_cost(coster, target, element),
+                Type::List(element) => element_cost(variables, target, element),
                 // A string, or a value whose type is only known at run time.
                 Type::Map(_) | Type::Opaque(..) | Type::Type(_) => ONE,
                 _ if function == "includes" => ONE,
@@ -178,7 +179,7 @@ fn of_library(
             Some((size.scaled(2.0 * STRING_TRAVERSAL), Some(Estimate { min: 0, max })))
         }
         "join" => {
-            let size = joined_size(coster, target?, args.first());
+            let size = joined_size(variables, target?, args.first());
             Some((walk(size), Some(size)))
         }
         "find" | "findAll" if !args.is_empty() => {
@@ -199,9 +200,9 @@ fn of_library(
 }
 
 /// Returns the size of the result of `join`.
-fn joined_size(coster: &Coster<'_>, list: &AstNode<'_>, separator: Option<&AstNode<'_>>) -> Estimate {
+fn joined_size(variables: &Variables<'_>, list: &AstNode<'_>, separator: Option<&AstNode<'_>>) -> Estimate {
     let size = match &list.ty {
-        Type::List(_) => list.size().times(element_size(coster, list)),
+        Type::List(_) => list.size().times(element_size(variables, list)),
         _ => Estimate::fixed(0),
     };
     let Some(separator) = separator else { return size };
@@ -240,19 +241,19 @@ fn equality_cost(ty: &Type, right: &AstNode<'_>) -> Option<Estimate> {
 }
 
 /// Returns the cost of walking one element of a list.
-fn element_cost(coster: &Coster<'_>, list: &AstNode<'_>, element: &Type) -> Estimate {
+fn element_cost(variables: &Variables<'_>, list: &AstNode<'_>, element: &Type) -> Estimate {
     match element {
-        Type::String | Type::Bytes => ONE.plus(element_size(coster, list).scaled(STRING_TRAVERSAL)),
+        Type::String | Type::Bytes => ONE.plus(element_size(variables, list).scaled(STRING_TRAVERSAL)),
         _ => ONE,
     }
 }
 
-fn element_size(coster: &Coster<'_>, list: &AstNode<'_>) -> Estimate {
+fn element_size(variables: &Variables<'_>, list: &AstNode<'_>) -> Estimate {
     let mut path = list.path.clone();
     if !path.is_empty() {
         path.push(Text::new_static("@items"));
     }
-    coster.size_at(&path).unwrap_or(Estimate::UNKNOWN)
+    variables.size_at(&path).unwrap_or(Estimate::UNKNOWN)
 }
 
 /// Returns the size of a string after replacing one substring by another.

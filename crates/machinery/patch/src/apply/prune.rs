@@ -5,10 +5,9 @@ use binnacle_schema::{Object, Value};
 
 use super::managed::Entry;
 use super::schema_error::SchemaErrors;
-use super::server_side::Apply;
 use super::set::Set;
 use super::shape::Shape;
-use super::{field_set, merging, track};
+use super::{Apply, field_set, merging, track};
 
 /// An object with the schema of its version.
 struct VersionedObject<'m> {

@@ -11,15 +11,7 @@ use super::conflict::{ApplyError, FieldConflict, conflicts_of, manager_identifie
 use super::managed::{self, Entry, OwnedFields};
 use super::prune::prune;
 use super::shape::{Shape, empty};
-use super::{Update, Versions, field_set, last_applied, merging, track, validate};
-
-/// A request to apply a configuration.
-pub struct Apply<'a> {
-    pub update: Update<'a>,
-    /// True to take fields from their owners instead of failing.
-    pub force: bool,
-    pub versions: &'a dyn Versions,
-}
+use super::{Apply, Update, field_set, last_applied, merging, track, validate};
 
 /// The manager of the fields that an object without managers has before its first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";

@@ -1,85 +1,11 @@
 //! The order of merged lists: `$setElementOrder` precedes the order of the patch, and that precedes the order of the
 //! live list.
 
-use binnacle_schema::{Object, Value};
+use binnacle_schema::Value;
 
+use super::StrategicError;
+use super::elements::{ElementKind, keyed};
 use super::index::Index;
-use super::lists::{self, ElementKind};
-use super::meta::{PatchMeta, Strategy};
-use super::{DIRECTIVE, ELEMENT_ORDER, StrategicError, without_directives};
-
-/// Merges the lists for which the patch has an order, and removes them from the patch.
-pub(super) fn merge_ordered_lists(
-    original: &mut Object,
-    patch: &mut Object,
-    meta: PatchMeta<'_>,
-) -> Result<(), StrategicError> {
-    let directives: Vec<_> = patch.keys().filter(|name| name.starts_with(ELEMENT_ORDER)).cloned().collect();
-    for directive in directives {
-        let Some(order) = patch.remove(&directive) else { continue };
-        let Value::List(order) = order else { return Err(StrategicError::not_a_list(&order)) };
-        let name = directive.strip_prefix(ELEMENT_ORDER).and_then(|rest| rest.strip_prefix('/'));
-        let name = name.ok_or_else(StrategicError::bad_element_order)?;
-        let live = list(original.get(name))?;
-        let change = list(patch.get(name))?;
-        let (below, strategy, key) = meta.list(name)?;
-        check_order(change.as_deref().unwrap_or_default(), &order, key)?;
-        let merged = match (&live, &change) {
-            (None, None) => continue,
-            (Some(live), None) => live.clone(),
-            (None, Some(change)) => change.iter().cloned().filter_map(without_directives).collect(),
-            (Some(live), Some(change)) if strategy == Strategy::Merge => {
-                lists::merge(live.clone(), change.clone(), below, key, false)?
-            }
-            (Some(_), Some(change)) => change.clone(),
-        };
-        let live = live.unwrap_or_default();
-        let elements = lists::element_type(&live, change.as_deref().unwrap_or_default())?;
-        let merged = enforce(merged, &order, &live, key, elements)?;
-        original.insert(name, Value::List(merged));
-        patch.remove(name);
-    }
-    Ok(())
-}
-
-fn list(value: Option<&Value>) -> Result<Option<Vec<Value>>, StrategicError> {
-    match value {
-        None => Ok(None),
-        Some(Value::List(items)) => Ok(Some(items.clone())),
-        Some(other) => Err(StrategicError::not_a_list(other)),
-    }
-}
-
-/// Checks that the elements of the patch, except deletions, are in the stated order.
-fn check_order(patch: &[Value], order: &[Value], key: &str) -> Result<(), StrategicError> {
-    if patch.is_empty() || order.is_empty() {
-        return Ok(());
-    }
-    if !key.is_empty()
-        && let Some(other) = patch.iter().find(|item| !matches!(item, Value::Object(_)))
-    {
-        return Err(StrategicError::not_a_map(other));
-    }
-    let mut order_left = order.iter();
-    for item in patch.iter().filter(|item| item.get(DIRECTIVE).is_none()) {
-        loop {
-            let Some(next) = order_left.next() else {
-                return Err(StrategicError::order_mismatch(patch, order));
-            };
-            if equal(item, next, key)? {
-                break;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn equal(item: &Value, next: &Value, key: &str) -> Result<bool, StrategicError> {
-    if key.is_empty() {
-        return Ok(item == next);
-    }
-    Ok(lists::keyed(item, key)?.get(key) == lists::keyed(next, key)?.get(key))
-}
 
 /// Sorts a merged list: elements of `order` in that order, the rest as in `live`, interleaved as in `live`.
 pub(super) fn enforce(
@@ -91,7 +17,7 @@ pub(super) fn enforce(
 ) -> Result<Vec<Value>, StrategicError> {
     if elements == ElementKind::Maps {
         for item in merged.iter().chain(order).chain(live) {
-            lists::keyed(item, key)?;
+            keyed(item, key)?;
         }
     }
     let (in_order, in_live) = (Index::new(order, key), Index::new(live, key));

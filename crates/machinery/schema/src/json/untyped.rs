@@ -475,6 +475,20 @@ pub(crate) fn text(text: Cow<'_, str>) -> Text {
     Text::new(text.as_ref())
 }
 
+/// Converts raw JSON values to trees, at any depth, for code that reads or edits them.
+pub fn unpack(value: &mut Value) {
+    match value {
+        Value::Raw(text) => {
+            if let Ok(tree) = parse(text.as_bytes(), &Limits::default()) {
+                *value = tree;
+            }
+        }
+        Value::Object(object) => object.iter_mut().for_each(|(_, member)| unpack(member)),
+        Value::List(items) => items.iter_mut().for_each(unpack),
+        _ => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

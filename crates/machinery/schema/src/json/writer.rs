@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::io::Write;
 
+use binnacle_meta::ErrorValue;
+
 use crate::{Limits, Object, Value};
 
 use super::{Cursor, InvalidJson, JsonError, check_size, go_utf8, syntax_error};
@@ -50,6 +52,19 @@ pub fn to_string(value: &Value) -> String {
     let mut out = Vec::with_capacity(256);
     write(value, &mut out);
     String::from_utf8(out).unwrap_or_default()
+}
+
+impl From<&Value> for ErrorValue {
+    /// Formats a value for messages: strings and numbers plainly, structures as JSON.
+    fn from(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::raw("null"),
+            Value::Str(text) => Self::from(text),
+            Value::Int(n) => Self::from(*n),
+            Value::Bool(b) => Self::from(*b),
+            other => Self::raw(to_string(other)),
+        }
+    }
 }
 
 /// Appends the form for `?pretty=true`: each member on its own line, indented by two spaces.
@@ -130,20 +145,6 @@ pub fn compact(bytes: &[u8], limits: &Limits) -> Result<String, JsonError> {
 pub(crate) fn carried(text: &str, tree: Value) -> Value {
     let is_container = matches!(tree, Value::Object(_) | Value::List(_));
     if is_container && to_string(&tree) != text { Value::Raw(text.into()) } else { tree }
-}
-
-/// Converts raw JSON values to trees, at any depth, for code that reads or edits them.
-pub fn unpack(value: &mut Value) {
-    match value {
-        Value::Raw(text) => {
-            if let Ok(tree) = super::parse(text.as_bytes(), &Limits::default()) {
-                *value = tree;
-            }
-        }
-        Value::Object(object) => object.iter_mut().for_each(|(_, member)| unpack(member)),
-        Value::List(items) => items.iter_mut().for_each(unpack),
-        _ => {}
-    }
 }
 
 /// Returns the integer with the same JSON text as the number; `None` if that text is not a 64-bit integer.

@@ -11,11 +11,11 @@ use smol_str::ToSmolStr;
 use super::error::ProtoError;
 use super::index::{Index, ReadStop};
 use super::normalize::normalize;
-use super::plan::{Absent, Rule, Shape, wire_type};
 use super::raw_json;
 use super::scalars::{self, IntOrString, SchemaAlternative, SchemaOr, shared_text};
 use super::wire::{DELIMITED, FIXED64, Reader};
 use crate::limits::{Budget, Limits};
+use crate::types::plan::{Absent, Rule, Shape, wire_type};
 use crate::types::{Field, Message, MessageRef, Ty};
 use crate::value::{Object, Value};
 

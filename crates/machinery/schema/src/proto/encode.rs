@@ -4,9 +4,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use binnacle_meta::{GoDuration, MicroTime, Time};
 
-use super::plan::{Absent, Group, Rule, Shape};
 use super::wire::{DELIMITED, FIXED64, VARINT, put_bytes, put_delimited, put_key, put_varint};
 use crate::json;
+use crate::types::plan::{Absent, Group, Rule, Shape};
 use crate::types::{Field, Message, Ty};
 use crate::value::{Object, Value};
 

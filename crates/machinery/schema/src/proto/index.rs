@@ -4,9 +4,9 @@
 use std::ops::Range;
 
 use super::error::ProtoError;
-use super::plan::{Entry, FieldSet, Group, MAX_FIELDS, Rule, wire_type};
 use super::wire::{DELIMITED, FIXED64, Key, Reader, VARINT};
 use crate::TooManyElements;
+use crate::types::plan::{Entry, FieldSet, Group, MAX_FIELDS, Rule, wire_type};
 use crate::types::{Message, Ty};
 
 /// The reason why a reader in schema order stopped early.

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use super::error::ProtoError;
 use super::index::value_of;
-use super::plan::{Group, Rule, wire_type};
 use super::scalars::{self, SchemaAlternative, SchemaOr};
 use super::wire::{DELIMITED, Key, Reader, VARINT, put_bytes, put_delimited, put_key, put_varint};
+use crate::types::plan::{Group, Rule, wire_type};
 use crate::types::{Message, Ty};
 
 /// Returns the same message in the encoder's order.

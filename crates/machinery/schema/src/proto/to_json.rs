@@ -14,13 +14,13 @@ use super::decode::{DEPTH, finite, micro_time, nested};
 use super::error::ProtoError;
 use super::index::{Index, ReadStop};
 use super::normalize::normalize;
-use super::plan::{Absent, FieldPlan, FieldSet, Rule, Shape, wire_type};
 use super::raw_json;
 use super::scalars::{self, IntOrString, SchemaAlternative, SchemaOr};
 use super::text::{put_decimal, put_quoted, put_text, put_text_of};
 use super::wire::{DELIMITED, FIXED64, Reader};
 use crate::json;
 use crate::limits::Budget;
+use crate::types::plan::{Absent, FieldPlan, FieldSet, Rule, Shape, wire_type};
 use crate::types::{Field, Message, Ty};
 
 /// Fields of a response that the stored bytes do not have.

@@ -4,10 +4,9 @@ use std::ops::Range;
 
 use super::error::ProtoError;
 
-/// The wire types, which determine where the value of a record ends.
-pub(super) const VARINT: u8 = 0;
-pub(super) const FIXED64: u8 = 1;
-pub(super) const DELIMITED: u8 = 2;
+pub(super) use crate::types::plan::{DELIMITED, FIXED64, VARINT};
+
+/// Wire types of groups, which no Kubernetes message has.
 const START_GROUP: u8 = 3;
 const END_GROUP: u8 = 4;
 const FIXED32: u8 = 5;

@@ -8,6 +8,8 @@ use binnacle_schema::{Object, Value};
 use binnacle_work::{BudgetError, WorkLimits, charge, charge_bytes, limited};
 use bytes::Bytes;
 
+use crate::ReadFailure;
+
 /// The maximum growth of an object from its stored form when it is read, in bytes: the size limit of a stored object.
 const MAX_GROWTH: usize = 1536 << 10;
 /// The growth in bytes that any object may have in the cache.
@@ -71,33 +73,11 @@ pub fn too_large_reason(cached: &[u8]) -> Option<&str> {
     }
 }
 
-/// The error of a stored object that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ReadFailure {
-    /// The object exceeds the server's limits for one object.
-    TooLarge(String),
-    Invalid(String),
-}
-
-impl From<String> for ReadFailure {
-    fn from(why: String) -> Self {
-        Self::Invalid(why)
-    }
-}
-
-impl ReadFailure {
-    fn larger() -> Self {
-        Self::TooLarge(format!(
-            "with its defaults and in this version, the object is larger than the server reads: the limit is \
-             {MAX_GROWTH} bytes more than it takes in the store"
-        ))
-    }
-
-    pub fn into_text(self) -> String {
-        match self {
-            Self::TooLarge(why) | Self::Invalid(why) => why,
-        }
-    }
+fn larger() -> ReadFailure {
+    ReadFailure::TooLarge(format!(
+        "with its defaults and in this version, the object is larger than the server reads: the limit is \
+         {MAX_GROWTH} bytes more than it takes in the store"
+    ))
 }
 
 /// Runs the work of reading one object within the limits for one object.
@@ -114,7 +94,7 @@ pub fn within_object_limits<T>(work: impl FnOnce() -> Result<T, String>) -> Resu
             BudgetError::Memory(limit) => {
                 ReadFailure::TooLarge(format!("{NEEDS} memory than the server uses for one object: {limit} bytes"))
             }
-            BudgetError::Defaults(_) => ReadFailure::larger(),
+            BudgetError::Defaults(_) => larger(),
             passing => ReadFailure::Invalid(passing.to_string()),
         }),
     }
@@ -143,7 +123,7 @@ impl Growth {
                 let bytes = length.saturating_sub(stored);
                 Ok(Self { bytes, is_free: bytes <= FREE_GROWTH.max(FREE_FACTOR * stored) })
             }
-            None => Err(ReadFailure::larger()),
+            None => Err(larger()),
         }
     }
 }

@@ -7,9 +7,9 @@
 use binnacle_schema::{Limits, Message, MessageRef, Object, Value, cbor, decode, json};
 use bytes::Bytes;
 
-use super::cached::{CachedBytes, Growth, ReadFailure, as_stored, too_large, within_object_limits};
+use super::cached::{CachedBytes, Growth, as_stored, too_large, within_object_limits};
 use super::{Codec, LIMITS, MediaType, StoredKind};
-use crate::CustomSchema;
+use crate::{CustomSchema, ReadFailure};
 
 /// The codec of objects stored as JSON.
 #[derive(Clone, Copy, Debug)]

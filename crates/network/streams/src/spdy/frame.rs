@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::Headers;
+use super::error::FrameError;
 use super::headers::{Packer, Unpacker};
 
 /// The maximum number of bytes of a data frame that are read at once. Longer frames are split.
@@ -62,16 +63,6 @@ pub struct Reset(pub u32);
 impl Reset {
     pub const REFUSED: Self = Self(3);
     pub const CANCEL: Self = Self(5);
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum FrameError {
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    #[error("invalid SPDY frame: {0}")]
-    Invalid(&'static str),
-    #[error("invalid SPDY headers: {0}")]
-    Headers(&'static str),
 }
 
 /// Reads one direction of a connection.

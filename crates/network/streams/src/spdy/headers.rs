@@ -4,7 +4,7 @@ use binnacle_work::pace;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 
 use super::Headers;
-use super::frame::FrameError;
+use super::error::FrameError;
 
 /// The compression dictionary (section 2.6.10.1 of the draft).
 const DICTIONARY: &[u8] = include_bytes!("dictionary.bin");

@@ -43,7 +43,6 @@ use binnacle_write_hooks::{
 use super::address::external_address;
 use super::policies::AdmissionPolicies;
 use super::webhooks::AdmissionWebhooks;
-use crate::authentication;
 use crate::authorization::UnsafeDeletion;
 use crate::logical_clusters::ForkPermission;
 use crate::settings::{Settings, SettingsError};
@@ -99,8 +98,12 @@ pub(super) fn built_in(
     let registrations = Registrations::built_in(&local_apis(&served));
     warn_of_unreachable_endpoint(config, own.advertised);
     let lookup: Arc<dyn Lookup> = Arc::new(ResourceLookup::new(set.clone()));
-    let mut plugins =
-        binnacle_admission::all(lookup.clone(), &access.authorizer, &access.admission, &access.admission_metrics);
+    let mut plugins = binnacle_admission::all(
+        lookup.clone(),
+        &access.authorizer,
+        &access.admission,
+        &access.admission_metrics.pod_security,
+    );
     plugins.extend(access.admission_policies.plugins(&set, &lookup, &access.authorizer, &access.aggregator));
     plugins.extend(access.webhooks.plugins());
     plugins.retain(|plugin| config.admission.enables(plugin.name()));
@@ -116,7 +119,7 @@ pub(super) fn built_in(
         admission,
         authenticator: access.authenticator.clone(),
         authorizer: access.authorizer.clone(),
-        api_audiences: authentication::audiences(&config.authentication),
+        api_audiences: config.authentication.audiences(),
         token_issuer: access.token_issuer.clone(),
         outbound_clients,
     };

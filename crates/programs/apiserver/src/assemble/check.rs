@@ -8,7 +8,8 @@ use binnacle_metrics::Registry;
 use super::config_files::ConfigFiles;
 use super::inputs::{load_egress, load_plugin_options};
 use super::{StartFailure, manifests};
-use crate::authentication::{AuthenticationError, Bundle, check_shared_authority};
+use crate::authentication::{AuthenticationError, check_shared_authority};
+use crate::authority_bundle::Bundle;
 use crate::data_dir::default_path;
 use crate::settings::Settings;
 

@@ -12,7 +12,7 @@ use binnacle_transport::{CertificateFiles, DefaultCertificate, TlsError};
 
 use super::StartFailure;
 use super::own_certificates::tls_files;
-use crate::authentication::Bundle;
+use crate::authority_bundle::Bundle;
 use crate::data_dir::{DataDir, remove_abandoned};
 use crate::settings::Settings;
 

@@ -13,7 +13,8 @@ use super::client_access::ClientAccess;
 use super::inputs::{Holdings, Inputs};
 use super::own_certificates::OwnCertificateUsers;
 use super::security::ClusterIdentity;
-use crate::authentication::{self, AuthenticationError, Bundle};
+use crate::authentication::{self, AuthenticationError};
+use crate::authority_bundle::Bundle;
 use crate::data_dir::DataDir;
 
 /// The listener's TLS configuration, and what clients need to reach it.

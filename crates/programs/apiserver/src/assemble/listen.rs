@@ -12,7 +12,7 @@ use super::endpoint::ClientCommands;
 use super::inputs::Holdings;
 use crate::assembled_server::AssembledServer;
 use crate::logical_clusters::{ClusterRouter, ListenerOptions, LogicalClusters};
-use crate::server::{Progress, ServerInfo};
+use crate::server_info::{Progress, ServerInfo};
 
 /// The part of the descriptors, as its divisor, that the connections of one cluster's own port may take.
 const CLUSTER_PORT_DIVISOR: u64 = 8;

@@ -26,7 +26,7 @@ use super::config_files::ConfigFiles;
 use super::inputs::{Base, Inputs, load_plugin_options, register_metrics};
 use super::security::{ClusterIdentity, Security};
 use super::{StartFailure, build, not_registered};
-use crate::authentication::Bundle;
+use crate::authority_bundle::Bundle;
 use crate::cluster::Cluster;
 use crate::cluster_storage::ClusterStorage;
 use crate::logical_clusters::{ClusterHost, ClusterInfo, Domain, HostAccess, HostUsers, StartOptions};

@@ -16,23 +16,13 @@ use tokio::sync::{Mutex, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::StartOptions;
+use super::cluster_info::ClusterInfo;
 use super::limits::{Limits, Quota};
 use super::starts::{AwakeGuard, StartedCluster, Starts};
 
 /// The maximum time that requests wait for the controllers of a cluster that starts. The cluster then serves
 /// nevertheless, as a server does that cannot write its own objects.
 const START_PATIENCE: Duration = Duration::from_secs(10);
-
-/// What the host knows of a logical cluster that is not awake.
-pub(crate) struct ClusterInfo {
-    pub(crate) name: Text,
-    /// The UID of its object, which its keys in the stores contain.
-    pub(crate) uid: Text,
-    pub(crate) keys: ClusterKeys,
-    pub(crate) limits: Limits,
-    /// True once the cluster was started by this process, and has the objects that every cluster has.
-    pub(crate) has_started: AtomicBool,
-}
 
 /// A logical cluster, awake or asleep.
 pub(super) struct Slot {

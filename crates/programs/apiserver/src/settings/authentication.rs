@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use binnacle_authn::config::JwtAuthenticator;
 use binnacle_jwt::Algorithm;
+use binnacle_meta::Text;
 
 #[derive(Clone, Debug)]
 pub struct Authentication {
@@ -20,6 +21,18 @@ pub struct Authentication {
     /// `Some` if there are authorities for proxies.
     pub request_header: Option<RequestHeader>,
     pub service_accounts: ServiceAccounts,
+}
+
+impl Authentication {
+    /// Returns true if only proxies with certain names are accepted.
+    pub(crate) fn restricts_proxies(&self) -> bool {
+        self.request_header.as_ref().is_some_and(|header| !header.allowed_names.is_empty())
+    }
+
+    /// Returns the audiences of this API server.
+    pub(crate) fn audiences(&self) -> Vec<Text> {
+        self.api_audiences.iter().map(Text::from).collect()
+    }
 }
 
 /// The settings of service account tokens.

@@ -1,11 +1,13 @@
 //! `--config`: flags in a YAML file. Its keys are the names of flags; a flag on the command line wins over the file.
 
+use std::io;
+
 use binnacle_meta::{Text, go_quote};
 use binnacle_schema::{Limits, Object, Value, yaml};
 
 use super::GROUPS;
 use super::parse::FlagSet;
-use super::reload::unreadable;
+use super::similar::similar;
 use super::table::{Flag, FlagError, ValueKind};
 
 /// Flags that do not start a server, so that they cannot be in a file.
@@ -13,10 +15,6 @@ const NOT_IN_FILES: [&str; 4] = ["check-config", "config", "help", "version"];
 
 /// The most errors that are reported.
 const MAX_ERRORS: usize = 100;
-/// The longest name that is compared with those of all flags.
-const MAX_COMPARED: usize = 100;
-/// The least similarity, from 0 to 1, for suggesting a flag in place of an unknown one.
-const SIMILAR: f64 = 0.8;
 
 /// Adds the flags of the file that `--config` names, if it is given. Returns its contents, and all errors, each with
 /// the file's name.
@@ -73,17 +71,6 @@ fn find(name: &str) -> Option<&'static Flag> {
 /// Returns ` (did you mean "secure-port"?)` if a flag has a similar name.
 pub(super) fn suggestion(name: &str) -> String {
     similar(name).map_or_else(String::new, |flag| format!(" (did you mean {}?)", go_quote(flag)))
-}
-
-/// Returns the flag whose name is the most similar.
-pub(super) fn similar(name: &str) -> Option<&'static str> {
-    if name.len() > MAX_COMPARED {
-        return None;
-    }
-    let known = GROUPS.iter().flat_map(|group| group.flags).map(|flag| flag.name);
-    let scored = known.map(|flag| (strsim::jaro_winkler(flag, name), flag));
-    let best = scored.max_by(|(one, _), (other, _)| one.total_cmp(other));
-    best.filter(|(similarity, _)| *similarity >= SIMILAR).map(|(_, flag)| flag)
 }
 
 /// Returns the values of a flag as a command line would have them.
@@ -144,6 +131,17 @@ fn scalar(value: &Value) -> Option<String> {
         Value::Float(number) => Some(number.to_string()),
         _ => None,
     }
+}
+
+/// Formats an error like Go.
+pub(super) fn unreadable(path: &std::path::Path, error: &io::Error) -> String {
+    let why = match error.kind() {
+        io::ErrorKind::NotFound => "no such file or directory".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        io::ErrorKind::IsADirectory => "is a directory".to_owned(),
+        _ => error.to_string(),
+    };
+    format!("open {}: {why}", path.display())
 }
 
 #[cfg(test)]

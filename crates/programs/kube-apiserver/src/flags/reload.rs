@@ -1,6 +1,5 @@
 //! Reloading of the file of `--config`: some flags change at run time, `/configz` shows the others.
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -61,7 +60,7 @@ impl ConfigFile {
                     changes.into_iter().for_each(&mut apply);
                     watched.accept(data);
                 }
-                Err(error) => self.failed(&unreadable(&self.path, &error)),
+                Err(error) => self.failed(&file::unreadable(&self.path, &error)),
             }
         }
     }
@@ -142,17 +141,6 @@ impl std::fmt::Debug for ConfigFile {
 fn differences(state: &State) -> Vec<(String, String, String)> {
     let pairs = state.effective.shown().into_iter().zip(state.desired.shown());
     pairs.filter(|(one, other)| one != other).map(|((name, effective), (_, file))| (name, effective, file)).collect()
-}
-
-/// Formats an error like Go.
-pub(super) fn unreadable(path: &std::path::Path, error: &io::Error) -> String {
-    let why = match error.kind() {
-        io::ErrorKind::NotFound => "no such file or directory".to_owned(),
-        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        io::ErrorKind::IsADirectory => "is a directory".to_owned(),
-        _ => error.to_string(),
-    };
-    format!("open {}: {why}", path.display())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Descriptions of flags, for parsing and `--help`.
 
-use super::file::similar;
+use super::similar::similar;
 
 /// A group of flags under one heading of `--help`.
 #[derive(Clone, Copy)]

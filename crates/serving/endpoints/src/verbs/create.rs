@@ -8,6 +8,7 @@ use binnacle_registry::object;
 use binnacle_request::{CreatePermit, RequestInfo};
 
 use super::{Call, DUPLICATE_OWNERS, HandlerResult};
+use crate::decode_object::decode_object;
 use crate::params::{self, WriteKind};
 use crate::{audit, body, managed_fields, respond};
 
@@ -20,7 +21,7 @@ pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     let params = params::write(&call.request.query, WriteKind::Create)?;
     let context = call.context(params.options());
     let resource = Arc::clone(&call.resource);
-    let mut object = body::decode_object(&context, &resource, encoding, &bytes, params.validation)?;
+    let mut object = decode_object(&context, &resource, encoding, &bytes, params.validation)?;
     audit::record_request_object(&call.request.record, &object);
     if let Some(uids) = object::dedup_owner_references(&mut object) {
         context.warn(format!("{}{uids}", DUPLICATE_OWNERS));

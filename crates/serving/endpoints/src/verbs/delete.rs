@@ -10,7 +10,7 @@ use binnacle_schema::{Value, decode, json, proto, yaml};
 
 use super::{Call, HandlerResult};
 use crate::negotiate::{Encoding, Output};
-use crate::{audit, body, list_stream, params, respond};
+use crate::{audit, body, failure, list_stream, params, respond};
 
 /// Authorizes deletes of objects that cannot be decoded. The error is the reason for a denial.
 pub trait UnsafeDeleteAuthorizer: Send + Sync + 'static {
@@ -40,7 +40,7 @@ pub(crate) async fn handle(mut call: Call) -> HandlerResult {
         return respond::object(&resource, output, include, code, stored);
     }
     let status = resource.deleted_status(&stored.object);
-    Ok(respond::status(output, code, &status))
+    Ok(failure::status(output, code, &status))
 }
 
 /// Deletes an object that cannot be decoded. This requires a permission in addition to `delete`.
@@ -60,7 +60,7 @@ async fn delete_unreadable(call: Call, output: Output) -> HandlerResult {
         return Err(Status::forbidden(&resource.group_resource(), &info.name, why));
     }
     resource.delete_unreadable(&context, &info.name).await?;
-    Ok(respond::status(output, 200, &resource.deleted_unreadable(&info.name)))
+    Ok(failure::status(output, 200, &resource.deleted_unreadable(&info.name)))
 }
 
 pub(crate) async fn handle_collection(mut call: Call) -> HandlerResult {

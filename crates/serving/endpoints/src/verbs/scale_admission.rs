@@ -10,7 +10,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 use binnacle_scheme::ScaleFields;
 
-use super::scale::{GROUP, KIND, VERSION, replicas_by_version, scale_of, set_replicas, validate};
+use super::scale_object::{GROUP, KIND, VERSION, replicas_by_version, scale_of, set_replicas, validate};
 
 /// Wraps the admission of a workload for a write of its scale.
 pub(super) struct ScaleAdmission {

@@ -7,6 +7,7 @@ use binnacle_schema::Value;
 
 use super::create_gate::AuthorizerGate;
 use super::{Call, DUPLICATE_OWNERS, HandlerResult, check_name};
+use crate::decode_object::decode_object;
 use crate::params::{self, WriteKind};
 use crate::{audit, body, managed_fields, respond};
 
@@ -17,7 +18,7 @@ pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     let params = params::write(&call.request.query, WriteKind::Update)?;
     let context = call.context(params.options());
     let resource = Arc::clone(&call.resource);
-    let mut received = body::decode_object(&context, &resource, call.input()?, &bytes, params.validation)?;
+    let mut received = decode_object(&context, &resource, call.input()?, &bytes, params.validation)?;
     audit::record_request_object(&call.request.record, &received);
     check_name(&received, call.name(), &resource, &context)?;
     if let Some(uids) = object::dedup_owner_references(&mut received) {

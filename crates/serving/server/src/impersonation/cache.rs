@@ -13,7 +13,7 @@ use binnacle_request::User;
 use binnacle_work::pace;
 use parking_lot::Mutex;
 
-use super::modes::Mode;
+use super::mode::Mode;
 
 /// The same time as for responses of token webhooks.
 pub(super) const CACHE_TTL: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! The modes of impersonation, and their authorization checks.
+//! The authorization checks of each mode of impersonation.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,6 +13,7 @@ use binnacle_work::charge;
 
 use super::Impersonation;
 use super::cache::Key;
+use super::mode::Mode;
 
 pub(super) const AUTHENTICATION: &str = "authentication.k8s.io";
 const NODE_PREFIX: &str = "system:node:";
@@ -28,51 +29,7 @@ pub(super) const STEPS_PER_CHECK: u64 = 1000;
 pub(super) const MODES: [Mode; 5] =
     [Mode::AssociatedNode, Mode::ArbitraryNode, Mode::ServiceAccount, Mode::UserInfo, Mode::Legacy];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
-    /// A pod impersonates the node on which it runs.
-    AssociatedNode,
-    ArbitraryNode,
-    ServiceAccount,
-    /// Any user other than nodes and service accounts.
-    UserInfo,
-    /// The legacy mode, which does not depend on the request.
-    Legacy,
-}
-
 impl Mode {
-    /// Returns the verb of the mode in audit events; empty for the legacy mode.
-    pub(super) fn constraint(self) -> &'static str {
-        match self {
-            Self::Legacy => "",
-            mode => mode.verb(),
-        }
-    }
-
-    /// Returns the label of the mode in metrics.
-    pub(super) fn label(self) -> &'static str {
-        match self {
-            Self::Legacy => "legacy",
-            mode => mode.verb().trim_start_matches("impersonate:"),
-        }
-    }
-
-    /// Returns the verb for impersonating a user.
-    pub(super) fn verb(self) -> &'static str {
-        match self {
-            Self::AssociatedNode => "impersonate:associated-node",
-            Self::ArbitraryNode => "impersonate:arbitrary-node",
-            Self::ServiceAccount => "impersonate:serviceaccount",
-            Self::UserInfo => "impersonate:user-info",
-            Self::Legacy => "impersonate",
-        }
-    }
-
-    /// Returns the verb for running a request as a user.
-    fn verb_on(self, verb: &str) -> String {
-        format!("impersonate-on:{}:{verb}", self.label())
-    }
-
     /// Returns true if the mode applies to these two users.
     fn applies_to(self, target: &User, requestor: &User) -> bool {
         let only_name = target.uid.is_empty() && target.groups.is_empty() && target.extra.is_empty();

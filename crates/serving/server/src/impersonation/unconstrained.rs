@@ -7,7 +7,8 @@ use binnacle_meta::{Status, Text};
 use binnacle_request::{Decision, User};
 use binnacle_work::charge;
 
-use super::modes::{AUTHENTICATION, Mode, STEPS_PER_CHECK, complete_groups};
+use super::mode::Mode;
+use super::modes::{AUTHENTICATION, STEPS_PER_CHECK, complete_groups};
 
 /// Returns the user that the caller becomes.
 pub(super) async fn check(authorizer: &dyn Authorizer, target: &User, requestor: &User) -> Result<User, Status> {

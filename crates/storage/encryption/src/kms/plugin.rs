@@ -12,11 +12,11 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::client::{Client, DecryptRequest, EncryptRequest, StatusResponse};
-use super::envelope::{EncryptedObject, SOURCE_SEED, validate_key_id};
+use super::encrypted_object::{EncryptedObject, SOURCE_SEED, validate_key_id};
 use super::seed::DataKey;
 use crate::config::Kms;
 use crate::metrics::Metrics;
-use crate::transform::TransformError;
+use crate::transform_result::TransformError;
 
 /// The interval between status requests to a healthy plugin.
 const STATUS_INTERVAL: Duration = Duration::from_secs(60);

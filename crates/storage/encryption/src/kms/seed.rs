@@ -6,7 +6,7 @@ use binnacle_crypto::hkdf::{HKDF_SHA256, Prk};
 use binnacle_crypto::sha256;
 
 use crate::ciphers::{Gcm, random};
-use crate::transform::TransformError;
+use crate::transform_result::TransformError;
 
 /// The size in bytes of the seed, of each value's prefix, and of the keys.
 const SIZE: usize = 32;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::read_source::ListRequest;
 use super::{CHUNK, Page, Source, strip_scope};
 use crate::resource::Resource;
-use crate::stored::store_failure;
+use crate::store_failure::store_failure;
 use crate::unreadable::UnreadableObjects;
 
 impl Resource {

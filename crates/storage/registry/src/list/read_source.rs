@@ -12,7 +12,7 @@ use super::{ListOptions, Match, expired};
 use crate::cache_waits::deadline;
 use crate::continue_token::ContinueToken;
 use crate::resource::ResourceStore;
-use crate::stored::store_failure;
+use crate::store_failure::store_failure;
 
 /// The maximum number of events that the cache undoes for a list instead of reading it from the store.
 const MAX_CHEAP_REWIND: usize = 4096;

@@ -12,7 +12,8 @@ use super::{AttemptOutcome, OldObject, UpdateRequest};
 use crate::admission::Attributes;
 use crate::metrics;
 use crate::object;
-use crate::stored::{StoredObject, store_failure};
+use crate::store_failure::store_failure;
+use crate::stored::StoredObject;
 use crate::write_failure::WriteFailure;
 use crate::write_object::WriteObject;
 

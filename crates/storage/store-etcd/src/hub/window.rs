@@ -8,18 +8,8 @@ use binnacle_store::{Event, RangeWatchers};
 use bytes::Bytes;
 
 use crate::stream::Row;
+use crate::watch_limits::WatchLimits;
 use crate::watcher::{EndReason, Watcher};
-
-/// The limits on buffered events.
-#[derive(Clone, Copy, Debug)]
-pub struct WatchLimits {
-    /// The number of revisions that the hub keeps for watches from a slightly older revision.
-    pub window_revisions: usize,
-    pub window_bytes: usize,
-    /// The number of events that a watcher may buffer before it has to read further events from history.
-    pub buffer_events: usize,
-    pub buffer_bytes: usize,
-}
 
 #[derive(Default)]
 pub(super) struct State {
@@ -35,14 +25,6 @@ pub(super) struct State {
     /// The number of times that all watches were ended. Watches of older epochs do not match the current store.
     pub(super) epoch: u64,
     pub(super) closed: bool,
-}
-
-// === impl WatchLimits ===
-
-impl Default for WatchLimits {
-    fn default() -> Self {
-        Self { window_revisions: 4096, window_bytes: 8 << 20, buffer_events: 8192, buffer_bytes: 8 << 20 }
-    }
 }
 
 // === impl State ===

@@ -14,7 +14,6 @@ use ureq::http::{Method, StatusCode};
 
 use super::client::{Client, RequestError};
 use super::{Cluster, ClusterError};
-use crate::ApiServer;
 
 /// The flag of servers that host clusters.
 const FLAG: &str = "--logical-clusters";
@@ -27,7 +26,7 @@ const INSTALL_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A server as a host of clusters.
 #[derive(Clone)]
-pub(super) struct Host {
+pub(crate) struct Host {
     client: Client,
     pub(super) ca: String,
     pub(super) ca_path: PathBuf,
@@ -50,22 +49,23 @@ impl LazyHost {
         let has_flag = flags.iter().filter_map(|flag| flag.to_str()).any(|flag| name(flag) == FLAG);
         Self { has_flag, host: OnceLock::new() }
     }
-}
 
-impl ApiServer {
-    pub(super) fn host(&self) -> Result<Host, ClusterError> {
-        if let Some(host) = self.clusters.host.get() {
+    /// Returns the host, which connects to the server on first use.
+    pub(crate) fn get(
+        &self,
+        url: &str,
+        token: &str,
+        ca: &str,
+        ca_path: PathBuf,
+        directory: PathBuf,
+    ) -> Result<Host, ClusterError> {
+        if let Some(host) = self.host.get() {
             return Ok(host.clone());
         }
-        let host = Host {
-            client: Client::new(self.url(), self.token(), self.ca()).map_err(|error| error.of_cluster(None))?,
-            ca: self.ca().to_owned(),
-            ca_path: self.ca_path(),
-            directory: self.directory.join("clusters"),
-            has_flag: self.clusters.has_flag,
-        };
+        let client = Client::new(url, token, ca).map_err(|error| error.of_cluster(None))?;
+        let host = Host { client, ca: ca.to_owned(), ca_path, directory, has_flag: self.has_flag };
         // Another thread may have been faster.
-        Ok(self.clusters.host.get_or_init(|| host).clone())
+        Ok(self.host.get_or_init(|| host).clone())
     }
 }
 
@@ -75,7 +75,7 @@ impl Host {
     }
 
     /// Creates a cluster, a fork if `source` is the name of another one, and waits until it is ready.
-    pub(super) fn create(&self, name: Option<&str>, source: Option<&str>) -> Result<Cluster, ClusterError> {
+    pub(crate) fn create(&self, name: Option<&str>, source: Option<&str>) -> Result<Cluster, ClusterError> {
         let created = self.post(name, source)?;
         let ready = self.settled(&created, name).and_then(|ready| Ok((self.kubeconfig(&ready, name)?, ready)));
         let text = |object: &Value, pointer: &str| {

@@ -10,7 +10,7 @@ use tokio::process::Command;
 use tokio::sync::mpsc;
 
 use super::Shared;
-use super::http::{FAREWELL, Query};
+use super::query::{FAREWELL, Query};
 
 pub(super) async fn serve(
     connection: impl AsyncRead + AsyncWrite + Send + 'static,

@@ -3,7 +3,7 @@
 use binnacle_meta::Text;
 use binnacle_work::{BudgetError, allocate, charge};
 
-use super::super::rule::ANY;
+use crate::rule::ANY;
 
 /// The elements of a list that a rule covers.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use std::ops::ControlFlow;
 use binnacle_meta::Text;
 use binnacle_work::{BudgetError, allocate, pace};
 
-use super::super::rule::Rule;
 use super::{Permission, UncoveredRule};
+use crate::rule::Rule;
 
 /// The maximum size of a message's strings in bytes.
 const MAX_BYTES: usize = 128 << 10;

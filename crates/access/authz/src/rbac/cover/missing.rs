@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 
 use binnacle_work::{BudgetError, allocate, charge};
 
-use super::super::rule::Rule;
 use super::elements::Cover;
+use crate::rule::Rule;
 
 /// The missing combinations of elements.
 pub(super) struct MissingCombinations {

@@ -3,8 +3,8 @@
 use binnacle_schema::{Value, value};
 use binnacle_work::{WorkBudget, WorkLimits};
 
-use super::super::rule::path_matches;
 use super::*;
+use crate::rule::path_matches;
 
 fn rule(rule: Value) -> Rule {
     Rule::read(&rule)

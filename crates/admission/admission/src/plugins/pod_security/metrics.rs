@@ -27,8 +27,9 @@ families! {
     }
 }
 
+/// The metrics of the plugin PodSecurity.
 #[derive(Clone, Debug)]
-pub(crate) struct PodSecurityMetrics {
+pub struct PodSecurityMetrics {
     families: Families,
     /// Allowed creates and updates of pods in namespaces without a policy, which is by far the most frequent case.
     unrestricted: Arc<[Series<IntCounterVec>; 2]>,

@@ -153,7 +153,7 @@ mod tests {
     use binnacle_registry::admission::{Attributes, Operation};
     use binnacle_request::User;
 
-    use super::super::evaluator;
+    use super::super::evaluators;
     use super::*;
 
     fn attributes(plural: &str, operation: Operation) -> Attributes {
@@ -194,7 +194,7 @@ mod tests {
         let attributes = attributes(plural, operation);
         let notes = RequestNotes::default();
         let request = Request::new(&attributes, old, &notes);
-        let charged = check(&[Arc::new(quota)], limited, request, object, &*evaluator::of(&attributes));
+        let charged = check(&[Arc::new(quota)], limited, request, object, &*evaluators::of(&attributes));
         let charged = charged.map_err(|status| status.message().to_owned())?;
         Ok(charged.first().and_then(|quota| quota.at(&["status", "used"])).cloned().unwrap_or_default())
     }

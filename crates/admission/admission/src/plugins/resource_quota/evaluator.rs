@@ -1,16 +1,10 @@
-//! Evaluators: the quota usage of an object, by kind.
+//! The trait of evaluators, which compute the quota usage of an object, and their common code.
 
 use binnacle_fields::FieldRef;
 pub(super) use binnacle_fields::core::v1::ScopedResourceSelectorRequirement as Selector;
 use binnacle_meta::{Format, Quantity};
-use binnacle_registry::admission::Attributes;
 use binnacle_schema::Value;
 
-use super::claims::Claims;
-use super::counts::Counts;
-use super::device_claims::DeviceClaims;
-use super::pods::Pods;
-use super::services::Services;
 use crate::plugin::Request;
 use crate::plugins::pod_resources::Resources;
 
@@ -34,22 +28,6 @@ pub(super) trait Evaluator: Send + Sync {
     fn in_scope(&self, selector: FieldRef<Selector>, object: &Value) -> bool {
         let _ = (selector, object);
         false
-    }
-}
-
-/// Returns the evaluator for a request's resource.
-pub(super) fn of(attributes: &Attributes) -> Box<dyn Evaluator> {
-    of_resource(&attributes.resource.group, &attributes.resource.resource)
-}
-
-/// Returns the evaluator for a resource.
-pub(super) fn of_resource(group: &str, plural: &str) -> Box<dyn Evaluator> {
-    match (group, plural) {
-        ("", "pods") => Box::new(Pods),
-        ("", "services") => Box::new(Services),
-        ("", "persistentvolumeclaims") => Box::new(Claims),
-        ("resource.k8s.io", "resourceclaims") => Box::new(DeviceClaims),
-        (group, plural) => Box::new(Counts::new(group, plural)),
     }
 }
 

@@ -7,7 +7,8 @@ use binnacle_schema::Value;
 
 use super::IGNORED;
 use super::check::{hard, scopes, used};
-use super::evaluator::{Evaluator, of_resource};
+use super::evaluator::Evaluator;
+use super::evaluators::of_resource;
 use crate::plugins::pod_resources::{Resources, add, amounts};
 
 /// Quantities by the names that quotas use.

@@ -1,6 +1,12 @@
-//! Lists of indexes such as `1,3-5,7`.
+//! Indexes of the pods of a job, and lists of them such as `1,3-5,7`.
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::batch::v1::JobSpec;
 use binnacle_meta::go_quote;
+
+pub(super) fn is_indexed(spec: FieldRef<JobSpec>) -> bool {
+    spec.at(JobSpec::COMPLETION_MODE).str() == "Indexed"
+}
 
 /// Returns the number of indexes in a list, which must increase and be below the number of completions.
 pub(super) fn count(list: &str, completions: i64) -> Result<i64, String> {

@@ -13,7 +13,7 @@ use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_validation::checks;
 
 use super::indexes;
-use super::validation::is_indexed;
+use super::indexes::is_indexed;
 use crate::internal;
 use crate::workload::validation::not_negative;
 

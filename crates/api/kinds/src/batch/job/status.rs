@@ -11,7 +11,7 @@ use binnacle_fields::{Field, FieldRef};
 use binnacle_meta::{FieldError, FieldErrors};
 
 use super::indexes;
-use super::validation::is_indexed;
+use super::indexes::is_indexed;
 use crate::equality::equal;
 use crate::internal;
 use crate::workload::validation::not_negative;

@@ -7,9 +7,10 @@ use binnacle_fields::types::Int;
 use binnacle_fields::{Field, FieldMut, FieldRef, Message, Route, route};
 use binnacle_meta::FieldErrors;
 use binnacle_schema::{Object, Value};
-use binnacle_validation::metadata::IMMUTABLE;
+use binnacle_validation::checks::IMMUTABLE;
 use binnacle_validation::{checks, domains, names, selectors};
 
+use super::indexes::is_indexed;
 use super::{CONTROLLER_UID_LABELS, JOB_NAME_LABELS, policies, template_labels};
 use crate::Features;
 use crate::equality::equal;
@@ -27,10 +28,6 @@ const PARALLELISM_OF_MANY_MAX: i64 = 10_000;
 const FAILED_INDEXES_OF_MANY_MAX: i64 = 10_000;
 
 const MANAGED_BY_MAX: usize = 63;
-
-pub(super) fn is_indexed(spec: FieldRef<Spec>) -> bool {
-    spec.at(Spec::COMPLETION_MODE).str() == "Indexed"
-}
 
 /// Validates a job; a rule that `old` breaks is relaxed.
 pub(super) fn validate(features: &Features, job: FieldRef<Job>, old: Option<FieldRef<Job>>, errors: &mut FieldErrors) {

@@ -10,8 +10,8 @@ use binnacle_fields::core::v1::{
 };
 use binnacle_fields::types::{List, Map, Quantity, Str};
 use binnacle_meta::{ErrorValue, FieldErrors};
+use binnacle_validation::checks::IMMUTABLE;
 use binnacle_validation::checks::of_named_type;
-use binnacle_validation::metadata::IMMUTABLE;
 use binnacle_validation::resource_names;
 use binnacle_validation::selectors::unknown_operator;
 

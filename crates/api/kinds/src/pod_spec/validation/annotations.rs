@@ -13,7 +13,8 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Limits, Object, Value, json};
 use binnacle_validation::tolerations;
 
-use super::{PodValidationOptions, containers, is_windows, paths};
+use super::{PodValidationOptions, is_windows, paths};
+use crate::pod_spec::containers::all_containers;
 
 pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
@@ -51,7 +52,7 @@ pub(crate) fn validate(
         seccomp(profile, &path.child(SECCOMP_POD), errors);
     }
     let containers: HashSet<&str> = match annotations.keys().any(|name| name.starts_with(APP_ARMOR)) {
-        true => containers::all(&spec).iter().map(|container| container.at(Container::NAME).str()).collect(),
+        true => all_containers(&spec).iter().map(|container| container.at(Container::NAME).str()).collect(),
         false => HashSet::new(),
     };
     for (name, value) in errors.while_room(annotations.iter()) {
@@ -86,7 +87,7 @@ pub(crate) fn match_fields(annotations: Option<&Object>, spec: FieldRef<PodSpec>
     if let Some(annotation) = text(SECCOMP_POD) {
         seccomp_matches(context.at(PodContext::SECCOMP_PROFILE), annotation, errors);
     }
-    let containers = containers::all(&spec);
+    let containers = all_containers(&spec);
     for container in errors.while_room(containers.iter()) {
         let name = container.at(Container::NAME).str();
         if let Some(annotation) = text(&format!("{SECCOMP_CONTAINER}{name}")) {

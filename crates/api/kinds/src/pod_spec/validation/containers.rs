@@ -9,13 +9,13 @@ use binnacle_fields::core::v1::{
 };
 use binnacle_fields::types::List;
 use binnacle_meta::{FieldError, FieldErrors};
-use binnacle_schema::Value;
 use binnacle_validation::{checks, names, ports};
 
 use super::requirements::{self, Holder};
 use super::volumes::Volumes;
 use super::{PodValidationOptions, env, forbid, handlers, mounts, pull_policy, required, required_by, security};
 use crate::checks::repeated;
+use crate::pod_spec::containers::is_sidecar;
 
 const RESTART_POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
 const RESTART_ACTIONS: [&str; 2] = ["Restart", "RestartAllContainers"];
@@ -32,23 +32,6 @@ pub(super) struct Pod<'a> {
     pub(super) options: &'a PodValidationOptions<'a>,
     pub(super) grace: Option<i64>,
     pub(super) host_users: bool,
-}
-
-/// The lists of containers of a pod.
-pub(crate) struct AllContainers<'p, 'v>([FieldRef<'p, 'v, List<Container>>; 3]);
-
-impl<'v> AllContainers<'_, 'v> {
-    /// Iterates over the containers in the order in which kube-apiserver visits them.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = FieldRef<'_, 'v, Container>> {
-        self.0.iter().flat_map(FieldRef::items)
-    }
-}
-
-/// Returns all containers of a pod.
-pub(crate) fn all<'p, 'v>(spec: &'p FieldRef<'_, 'v, PodSpec>) -> AllContainers<'p, 'v> {
-    // Ephemeral containers have all fields of the others.
-    let ephemeral = spec.at(PodSpec::EPHEMERAL_CONTAINERS).cast();
-    AllContainers([spec.at(PodSpec::INIT_CONTAINERS), spec.at(PodSpec::CONTAINERS), ephemeral])
 }
 
 pub(super) fn regular(pod: &Pod<'_>, errors: &mut FieldErrors) {
@@ -158,22 +141,6 @@ fn not_ephemeral(container: FieldRef<Container>, errors: &mut FieldErrors) {
         forbid(container.at(probe), NOT_EPHEMERAL, errors);
     }
     forbid(container.at(Container::LIFECYCLE), NOT_EPHEMERAL, errors);
-}
-
-/// Returns true for an init container that keeps running beside the others.
-pub(crate) fn is_sidecar(container: &Value) -> bool {
-    FieldRef::root(container).at(Container::RESTART_POLICY).str() == "Always"
-}
-
-/// Returns true if the exit of some container can restart all of them.
-pub(crate) fn restarts_all_containers(spec: &Value) -> bool {
-    let spec = FieldRef::<PodSpec>::root(spec);
-    [PodSpec::INIT_CONTAINERS, PodSpec::CONTAINERS].into_iter().any(|list| {
-        spec.at(list).items().any(|container| {
-            let rules = container.at(Container::RESTART_POLICY_RULES);
-            rules.items().any(|rule| rule.at(RestartRule::ACTION).str() == "RestartAllContainers")
-        })
-    })
 }
 
 /// Rejects space around the image of a container in a pod; templates may have it.

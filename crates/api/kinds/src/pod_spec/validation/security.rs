@@ -10,8 +10,9 @@ use binnacle_meta::FieldErrors;
 use binnacle_validation::checks;
 use binnacle_validation::names::inclusive_range_error;
 
-use super::{PodValidationOptions, containers, optional_one_of, paths, windows};
+use super::{PodValidationOptions, optional_one_of, paths, windows};
 use crate::checks::repeated;
+use crate::pod_spec::containers::all_containers;
 use crate::{Features, internal};
 
 const ID_MAX: i64 = i32::MAX as i64;
@@ -123,7 +124,7 @@ pub(super) fn host_users(spec: FieldRef<PodSpec>, options: &PodValidationOptions
         }
     }
     if !options.users_with_devices {
-        for container in errors.while_room(containers::all(&spec).iter()) {
+        for container in errors.while_room(all_containers(&spec).iter()) {
             let devices = container.at(Container::VOLUME_DEVICES);
             if !devices.is_empty() {
                 errors.push(devices.forbidden(WHY));

@@ -9,8 +9,9 @@ use binnacle_fields::types::Str;
 use binnacle_meta::FieldErrors;
 use binnacle_validation::checks;
 
-use super::{containers, forbid};
+use super::forbid;
 use crate::Features;
+use crate::pod_spec::containers::all_containers;
 
 const CREDENTIAL_SPEC_MAX: usize = 64 * 1024;
 const DOMAIN_MAX: usize = 256;
@@ -44,7 +45,7 @@ pub(super) fn host_processes(features: &Features, spec: FieldRef<PodSpec>, error
     let context = spec.at(PodSpec::SECURITY_CONTEXT);
     let of_pod = context.at(PodContext::WINDOWS_OPTIONS).at(Options::HOST_PROCESS).get_bool();
     let (mut count, mut host) = (0, 0);
-    for container in errors.while_room(containers::all(&spec).iter()) {
+    for container in errors.while_room(all_containers(&spec).iter()) {
         count += 1;
         let context = container.at(Container::SECURITY_CONTEXT);
         let options = context.at(Context::WINDOWS_OPTIONS);
@@ -90,7 +91,7 @@ pub(super) fn operating_system(spec: FieldRef<PodSpec>, errors: &mut FieldErrors
 
 fn linux(spec: FieldRef<PodSpec>, errors: &mut FieldErrors) {
     forbid(spec.at(PodSpec::SECURITY_CONTEXT).at(PodContext::WINDOWS_OPTIONS), NOT_FOR_LINUX, errors);
-    for container in errors.while_room(containers::all(&spec).iter()) {
+    for container in errors.while_room(all_containers(&spec).iter()) {
         forbid(container.at(Container::SECURITY_CONTEXT).at(Context::WINDOWS_OPTIONS), NOT_FOR_LINUX, errors);
     }
 }
@@ -121,7 +122,7 @@ fn windows(spec: FieldRef<PodSpec>, errors: &mut FieldErrors) {
         errors.push(groups.forbidden(NOT_FOR_WINDOWS));
     }
     forbid!(context: PodContext::SUPPLEMENTAL_GROUPS_POLICY, PodContext::SE_LINUX_CHANGE_POLICY);
-    for container in containers::all(&spec).iter() {
+    for container in all_containers(&spec).iter() {
         let context = container.at(Container::SECURITY_CONTEXT);
         forbid!(context: Context::APP_ARMOR_PROFILE, Context::SE_LINUX_OPTIONS, Context::SECCOMP_PROFILE);
         forbid!(context: Context::CAPABILITIES, Context::READ_ONLY_ROOT_FILESYSTEM, Context::PRIVILEGED);

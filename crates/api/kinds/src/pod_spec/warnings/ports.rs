@@ -7,10 +7,10 @@ use binnacle_fields::core::v1::{Container, ContainerPort as Port, PodSpec};
 use binnacle_meta::go_quote;
 
 use super::ENOUGH;
-use crate::pod_spec::validation::containers::all;
+use crate::pod_spec::containers::all_containers;
 
 pub(super) fn warnings(spec: FieldRef<PodSpec>, warnings: &mut Vec<String>) {
-    let containers = all(&spec);
+    let containers = all_containers(&spec);
     let containers: Vec<_> = containers.iter().collect();
     let lists: Vec<_> = containers.iter().map(|container| container.at(Container::PORTS)).collect();
     let mut alike: BTreeMap<(i64, &str), Vec<FieldRef<Port>>> = BTreeMap::new();

@@ -12,8 +12,8 @@ use binnacle_validation::pod_resources::qos_class;
 use super::{is_mirror, metadata_and_spec, nowhere};
 use crate::Features;
 use crate::equality::equal;
+use crate::pod_spec::containers::is_sidecar;
 use crate::pod_spec::validation::PodValidationOptions;
-use crate::pod_spec::validation::containers::is_sidecar;
 
 const CHANGEABLE: [&str; 2] = ["cpu", "memory"];
 

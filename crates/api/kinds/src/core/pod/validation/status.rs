@@ -20,8 +20,8 @@ use binnacle_validation::{checks, ip};
 
 use super::{claim_statuses, update};
 use crate::Features;
+use crate::pod_spec::containers::restarts_all_containers;
 use crate::pod_spec::validation::PodValidationOptions;
-use crate::pod_spec::validation::containers::restarts_all_containers;
 
 const ID_MAX: i64 = i32::MAX as i64;
 const HEALTH_MESSAGE_MAX: usize = 1024;

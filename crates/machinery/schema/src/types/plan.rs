@@ -1,46 +1,50 @@
 //! The fields of a message for protobuf: by ascending number, with embedded structs as groups of their own, and found
 //! by number in one step. The data that readers need for each record is computed once.
 
-use super::wire::{DELIMITED, FIXED64, VARINT};
-use crate::types::{Field, Presence, Ty};
+use super::{Field, Presence, Ty};
+
+/// The wire types, which determine where the value of a record ends.
+pub(crate) const VARINT: u8 = 0;
+pub(crate) const FIXED64: u8 = 1;
+pub(crate) const DELIMITED: u8 = 2;
 
 /// The fields of a [`crate::Message`], prepared for protobuf.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// The message itself first, then the structs embedded in it.
     groups: Vec<Group>,
-    pub(super) fields: Box<[FieldPlan]>,
+    pub(crate) fields: Box<[FieldPlan]>,
     /// The fields that JSON contains even if they are absent in the bytes.
-    pub(super) always_shown: FieldSet,
+    pub(crate) always_shown: FieldSet,
 }
 
 /// A set of fields by index; messages with more than [`FieldSet::MAX`] fields do not use it.
-pub(super) type FieldSet = u128;
+pub(crate) type FieldSet = u128;
 
 /// The number of fields that fit a [`FieldSet`].
-pub(super) const MAX_FIELDS: usize = FieldSet::BITS as usize;
+pub(crate) const MAX_FIELDS: usize = FieldSet::BITS as usize;
 
 /// One level of field numbers: the message itself, or a struct embedded in it.
 #[derive(Debug, Default)]
-pub(super) struct Group {
+pub(crate) struct Group {
     /// By ascending number.
-    pub(super) entries: Vec<Entry>,
+    pub(crate) entries: Vec<Entry>,
     /// The entries by number, for numbers below [`DENSE`].
     dense: Vec<Entry>,
 }
 
 /// A field number and its field or group.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    pub(super) tag: u32,
-    pub(super) rule: Rule,
+pub(crate) struct Entry {
+    pub(crate) tag: u32,
+    pub(crate) rule: Rule,
     /// The index of the field, or of the group.
-    pub(super) index: u16,
+    pub(crate) index: u16,
 }
 
 /// The rule for reading a record by its field number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rule {
+pub(crate) enum Rule {
     /// No field has this number.
     Unknown,
     /// An embedded struct.
@@ -64,15 +68,15 @@ pub(super) enum Rule {
 
 /// The data of a field that readers need for each record.
 #[derive(Debug)]
-pub(super) struct FieldPlan {
+pub(crate) struct FieldPlan {
     /// `,"name":` as in JSON, if it fits.
-    pub(super) key: [u8; KEY],
-    pub(super) key_len: usize,
-    pub(super) rule: Rule,
+    pub(crate) key: [u8; KEY],
+    pub(crate) key_len: usize,
+    pub(crate) rule: Rule,
     /// The meaning of a field that is absent in the bytes.
-    pub(super) absent: Absent,
+    pub(crate) absent: Absent,
     /// True when a stored zero value counts as absent.
-    pub(super) omits_zero: bool,
+    pub(crate) omits_zero: bool,
 }
 
 /// The size of a key: most names fit with quotes and colon, and copying a fixed size is faster.
@@ -80,7 +84,7 @@ const KEY: usize = 32;
 
 /// The meaning of a field that is absent in the bytes or the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Absent {
+pub(crate) enum Absent {
     /// Absent in the tree and in protobuf: pointers, lists and maps with `omitempty`.
     Nothing,
     /// `null` in the tree, absent in protobuf: pointers, lists and maps without `omitempty`.
@@ -94,7 +98,7 @@ pub(super) enum Absent {
 }
 
 /// The mapping of a field's records to its value.
-pub(super) enum Shape<'t> {
+pub(crate) enum Shape<'t> {
     /// Each record is an element.
     List(&'t Ty),
     /// Each record is an entry.
@@ -106,7 +110,7 @@ pub(super) enum Shape<'t> {
 const DENSE: usize = 4096;
 
 impl<'t> Shape<'t> {
-    pub(super) fn of(ty: &'t Ty) -> Self {
+    pub(crate) fn of(ty: &'t Ty) -> Self {
         match ty {
             Ty::List(element) => Self::List(element),
             Ty::StaticList(element) => Self::List(element),
@@ -134,11 +138,11 @@ impl Plan {
         Self { groups, fields, always_shown }
     }
 
-    pub(super) fn root(&self) -> &Group {
+    pub(crate) fn root(&self) -> &Group {
         &self.groups[0]
     }
 
-    pub(super) fn group(&self, index: u16) -> &Group {
+    pub(crate) fn group(&self, index: u16) -> &Group {
         &self.groups[usize::from(index)]
     }
 }
@@ -169,7 +173,7 @@ impl Group {
 
     /// Returns the entry of a field number.
     #[inline]
-    pub(super) fn find(&self, tag: u32) -> Entry {
+    pub(crate) fn find(&self, tag: u32) -> Entry {
         match self.dense.get(tag as usize) {
             Some(entry) => *entry,
             None if (tag as usize) < DENSE => Entry::unknown(tag),
@@ -232,7 +236,7 @@ impl FieldPlan {
 
     /// Appends `,"name":`.
     #[inline]
-    pub(super) fn put_key(&self, field: &Field, out: &mut Vec<u8>) {
+    pub(crate) fn put_key(&self, field: &Field, out: &mut Vec<u8>) {
         let end = out.len() + self.key_len;
         if self.key_len <= KEY {
             out.extend_from_slice(&self.key);
@@ -246,7 +250,7 @@ impl FieldPlan {
 }
 
 /// Returns the wire type of values of a type.
-pub(super) fn wire_type(ty: &Ty) -> u8 {
+pub(crate) fn wire_type(ty: &Ty) -> u8 {
     match ty {
         Ty::Bool | Ty::Int32 | Ty::Int64 | Ty::Uint32 => VARINT,
         Ty::Double => FIXED64,

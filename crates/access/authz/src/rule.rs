@@ -22,7 +22,7 @@ pub struct Rule {
     pub paths: Vec<Text>,
 }
 
-pub(super) const ANY: &str = "*";
+pub(crate) const ANY: &str = "*";
 
 /// The rules of a role.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -161,7 +161,7 @@ pub fn quoted(texts: &[Text]) -> String {
 }
 
 /// Returns a string, which is shared with the object if it is long.
-pub(super) fn text(value: &Value) -> Option<Text> {
+pub(crate) fn text(value: &Value) -> Option<Text> {
     if let Value::Str(text) = value { Some(text.clone()) } else { None }
 }
 
@@ -183,7 +183,7 @@ fn resource_matches(rule: &str, attributes: &Attributes<'_>) -> bool {
     rest.is_some_and(|resource| resource == ANY || resource == attributes.resource)
 }
 
-pub(super) fn path_matches(pattern: &str, path: &str) -> bool {
+pub(crate) fn path_matches(pattern: &str, path: &str) -> bool {
     // Several trailing stars count as one.
     pattern == path || (pattern.ends_with('*') && path.starts_with(pattern.trim_end_matches('*')))
 }

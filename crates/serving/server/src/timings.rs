@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 use binnacle_metrics::{CachedSeries, Histogram, HistogramVec, Registry, families};
 use binnacle_request::Record;
 
-use super::traces;
+use crate::traces;
 
 const BUCKETS: [f64; 13] = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0, 10.0, 15.0, 30.0];
 

@@ -8,8 +8,8 @@ use binnacle_meta::{Text, aggregate};
 use binnacle_schema::{Object, Value};
 use binnacle_work::pace;
 
+use super::review::Review;
 use crate::Metrics;
-use crate::webhook::Review;
 
 /// The compiled match conditions of a webhook.
 #[derive(Default)]

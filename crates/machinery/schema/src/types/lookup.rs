@@ -1,6 +1,12 @@
 //! Lookup of a message's fields by name: it scans eight bytes per field instead of the fields themselves.
 
-use crate::{Field, Presence, Ty, limits, nil};
+use super::{Field, Message, Presence, Ty};
+
+/// The cost of a struct, with its fields and with the defaults that it may get.
+const STRUCT: usize = 512;
+
+/// The cost of a struct that describes a schema: it gets no defaults, and most of its many fields are absent.
+const SCHEMA: usize = 192;
 
 /// The tables for finding and completing fields, built from a message on first use.
 #[derive(Debug)]
@@ -9,7 +15,7 @@ pub(crate) struct Lookup {
     digests: Box<[u64]>,
     /// The fields that are always written, by ascending index.
     pub(crate) always: Box<[u32]>,
-    /// The fields that [`crate::nil`] examines, by ascending index.
+    /// The fields that [`crate::nil_empty`] examines, by ascending index.
     pub(crate) nils: Box<[u32]>,
     /// The memory that is charged for a decoded struct.
     pub(crate) cost: usize,
@@ -22,8 +28,8 @@ impl Lookup {
         Self {
             digests: fields.iter().map(|field| digest(field.name.as_bytes())).collect(),
             always: always.map(|(_, index)| index).collect(),
-            nils: nil::fields(fields),
-            cost: if fields.iter().any(|field| is_schema(&field.ty)) { limits::SCHEMA } else { limits::STRUCT },
+            nils: nil_fields(fields),
+            cost: if fields.iter().any(|field| is_schema(&field.ty)) { SCHEMA } else { STRUCT },
         }
     }
 
@@ -41,6 +47,33 @@ impl Lookup {
         let found = |i: &usize| self.digests[*i] == digest_of_name && fields[*i].name.as_str() == name;
         (start..n).find(found).or_else(|| (0..start).find(found))
     }
+}
+
+/// Returns the fields that can be nil and are always written, and those that contain such fields.
+fn nil_fields(fields: &[Field]) -> Box<[u32]> {
+    let nil = |field: &Field| leads_to_nil(field, &mut Vec::new());
+    fields.iter().zip(0..).filter(|(field, _)| nil(field)).map(|(_, index)| index).collect()
+}
+
+/// Returns true for a field that is, or contains, one of [`nil_fields`]. `seen` has the messages on the current path,
+/// since schemas of schemas contain themselves.
+fn leads_to_nil(field: &Field, seen: &mut Vec<*const Message>) -> bool {
+    field.presence == Presence::AlwaysNull
+        || matches!(field.ty.map_value(), Some(Ty::Bytes))
+        || innermost(&field.ty).is_some_and(|message| has_nil(message, seen))
+}
+
+fn has_nil(message: &Message, seen: &mut Vec<*const Message>) -> bool {
+    if seen.contains(&std::ptr::from_ref(message)) {
+        return false;
+    }
+    seen.push(message);
+    message.fields.iter().any(|field| leads_to_nil(field, seen))
+}
+
+/// Returns the message of a type, of its elements or of its values.
+fn innermost(ty: &Ty) -> Option<&Message> {
+    ty.message().or_else(|| ty.element().or_else(|| ty.map_value()).and_then(innermost))
 }
 
 /// Returns true for types that only occur in schemas of definitions.
