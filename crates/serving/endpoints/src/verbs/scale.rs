@@ -415,3 +415,54 @@ fn message(resource: &Resource) -> Result<&Message, Status> {
     let kinds = resource.collection.kinds();
     kinds.kind(GROUP, VERSION, KIND).ok_or_else(|| Status::internal("the schema of Scale is missing"))
 }
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::{Limits, value};
+
+    use super::*;
+
+    /// Checks the selector of a Scale. `members` is the selector of the workload.
+    fn check_selector(members: &str, want: &str) {
+        let workload = format!(r#"{{"spec": {{"selector": {members}}}}}"#);
+        let workload = json::parse(workload.as_bytes(), &Limits::default()).unwrap();
+        let scale = scale_of(None, &workload).unwrap();
+        assert_eq!(scale.str_at(&["status", "selector"]), want, "{members}");
+    }
+
+    #[test]
+    fn selectors_are_texts_in_the_order_of_their_keys() {
+        check_selector("null", "");
+        check_selector("{}", "");
+        check_selector(r#"{"matchLabels": {"b": "1", "a": ""}}"#, "a=,b=1");
+        check_selector(
+            r#"{"matchLabels": {"c": "1"}, "matchExpressions": [
+                {"key": "d", "operator": "NotIn", "values": ["z", "y"]}, {"key": "a", "operator": "In", "values": ["x"]},
+                {"key": "b", "operator": "Exists"}, {"key": "e", "operator": "DoesNotExist"}
+            ]}"#,
+            "a in (x),b,c=1,d notin (y,z),!e",
+        );
+        // The map of a replication controller, whose labels may have any name.
+        check_selector(r#"{"b": "1", "a": "2"}"#, "a=2,b=1");
+        check_selector(r#"{"matchLabels": "1", "a": "2"}"#, "a=2,matchLabels=1");
+    }
+
+    #[test]
+    fn scale_has_the_identity_and_the_numbers_of_its_workload() {
+        let workload = value!({
+            "metadata": {"name": "x", "namespace": "n", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}},
+            "spec": {"replicas": 3i64}, "status": {"replicas": 2i64, "readyReplicas": 1i64},
+        });
+        let want = value!({
+            "kind": "Scale", "apiVersion": "autoscaling/v1",
+            "metadata": {"name": "x", "namespace": "n", "uid": "u", "resourceVersion": "7"},
+            "spec": {"replicas": 3i64}, "status": {"replicas": 2i64},
+        });
+        assert_eq!(scale_of(None, &workload).unwrap(), want);
+        // A replica count of zero is omitted in the spec only.
+        let want = value!({
+            "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {}, "spec": {}, "status": {"replicas": 0i64},
+        });
+        assert_eq!(scale_of(None, &value!({})).unwrap(), want);
+    }
+}
