@@ -164,7 +164,7 @@ async fn propagation_depends_on_options_finalizers_and_kind() {
     for ((path, manifest), options, want) in [
         (map(""), orphan(true), Some("orphan")),
         (map(""), orphan(false), None),
-        // What the client has set before counts unless the options say something.
+        // Finalizers that the client has set count unless the options have a policy.
         (map("orphan"), DeleteOptions::default(), Some("orphan")),
         (map("foregroundDeletion"), DeleteOptions::default(), Some("foregroundDeletion")),
         (map("foregroundDeletion"), policy("Orphan"), Some("orphan")),
@@ -174,7 +174,7 @@ async fn propagation_depends_on_options_finalizers_and_kind() {
         (map("a.b/c, orphan"), policy("Background"), Some("a.b/c")),
         // They are compared as sets.
         (map("orphan, orphan"), policy("Orphan"), Some("orphan orphan")),
-        // Jobs had no owners when their default was chosen.
+        // The default of jobs.
         (job(), DeleteOptions::default(), Some("orphan")),
         (job(), policy("Background"), None),
         (job(), orphan(false), None),
