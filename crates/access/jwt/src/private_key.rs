@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use binnacle_crypto::ecdsa::EcdsaKey;
+use binnacle_crypto::ecdsa::{EcdsaKey, InvalidKey};
 use binnacle_crypto::rand::SystemRandom;
 use binnacle_crypto::rsa_modulus_len;
 use binnacle_crypto::signature::{self, KeyPair, RsaKeyPair};
@@ -44,10 +44,10 @@ impl PrivateKey {
         let scalar = trim_zeros(scalar);
         let missing = curve.size().checked_sub(scalar.len()).ok_or_else(rejected)?;
         let scalar = [&vec![0; missing], scalar].concat();
-        if point.is_none() && curve != Curve::P521 {
-            return Err(KeyError::new("an elliptic curve key without its public half"));
-        }
-        let pair = EcdsaKey::new(curve.to_provider(), &scalar, point).map_err(|_| rejected())?;
+        let pair = EcdsaKey::new(curve.to_provider(), &scalar, point).map_err(|error| match error {
+            InvalidKey::MissingPoint => KeyError::new("an elliptic curve key without its public half"),
+            InvalidKey::Mismatch => rejected(),
+        })?;
         let public = PublicKey::ec(curve, pair.point())?;
         Ok(Self { pair: Pair::Ec(Box::new(pair)), public })
     }

@@ -5,6 +5,8 @@
 //! stored objects.
 
 mod dispatch;
+#[cfg(test)]
+mod dispatch_tests;
 mod evaluators;
 mod index;
 mod mutating;

@@ -8,6 +8,8 @@ mod audit;
 mod backends;
 mod breaker;
 mod call;
+#[cfg(test)]
+mod dispatch_tests;
 mod encodings;
 mod hook;
 mod managed_fields;

@@ -138,122 +138,137 @@ mod tests {
 
     const SCHEME: &str = "pkg/util/webhook/client.go:71";
 
+    /// The version of reviews, and whether the webhook is a mutating one.
+    type Review = (ReviewVersion, bool);
+    const MUTATING: Review = (ReviewVersion::V1, true);
+    const VALIDATING: Review = (ReviewVersion::V1, false);
+    const BETA_MUTATING: Review = (ReviewVersion::V1Beta1, true);
+    const BETA_VALIDATING: Review = (ReviewVersion::V1Beta1, false);
+
+    /// Checks whether a response to the request `u` allows it, and its patch.
+    fn check(body: &str, (version, mutating): Review, want: Result<(bool, &str), ResponseError>) {
+        let got = WebhookResponse::read(&BuiltInKinds, body.as_bytes(), version, "u", mutating);
+        let got = got.map(|answer| (answer.allowed, String::from_utf8(answer.patch).unwrap()));
+        assert_eq!(got, want.map(|(allowed, patch)| (allowed, patch.to_owned())), "{body}");
+    }
+
+    fn v1(response: &str) -> String {
+        format!(r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{response}}}"#)
+    }
+
+    fn beta(response: &str) -> String {
+        format!(r#"{{"response":{response}}}"#)
+    }
+
+    fn invalid<T>(why: &str) -> Result<T, ResponseError> {
+        Err(ResponseError::Invalid(why.to_owned()))
+    }
+
+    fn unreadable<T>(why: &str) -> Result<T, ResponseError> {
+        Err(ResponseError::Unreadable(why.to_owned()))
+    }
+
     #[test]
-    fn decodes_and_validates_reviews() {
-        let v1 = |response: &str| {
-            format!(r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{response}}}"#)
-        };
-        let beta = |response: &str| format!(r#"{{"response":{response}}}"#);
-        let (one, two) = (ReviewVersion::V1, ReviewVersion::V1Beta1);
-        let invalid = |why: &str| Err(ResponseError::Invalid(why.to_owned()));
-        let unreadable = |why: &str| Err(ResponseError::Unreadable(why.to_owned()));
-        let no_kind = |kind: &str, version: &str| {
-            unreadable(&format!("no kind \"{kind}\" is registered for version \"{version}\" in scheme \"{SCHEME}\""))
-        };
-        for (body, version, mutating, want) in [
-            (v1(r#"{"uid":"u","allowed":true}"#), one, true, Ok((true, ""))),
-            (v1(r#"{"uid":"u","patch":"W10=","patchType":"JSONPatch"}"#), one, true, Ok((false, "[]"))),
-            (v1(r#"{"uid":"x"}"#), one, true, invalid("expected response.uid=\"u\", got \"x\"")),
-            (v1("null"), one, false, invalid("webhook response was absent")),
-            ("null".to_owned(), one, false, invalid("webhook response was absent")),
-            ("  ".to_owned(), one, false, invalid("webhook response was absent")),
+    fn validates_reviews() {
+        for (body, review, want) in [
+            (v1(r#"{"uid":"u","allowed":true}"#), MUTATING, Ok((true, ""))),
+            (v1(r#"{"uid":"u","patch":"W10=","patchType":"JSONPatch"}"#), MUTATING, Ok((false, "[]"))),
+            (v1(r#"{"uid":"x"}"#), MUTATING, invalid("expected response.uid=\"u\", got \"x\"")),
+            (v1("null"), VALIDATING, invalid("webhook response was absent")),
+            ("null".to_owned(), VALIDATING, invalid("webhook response was absent")),
+            ("  ".to_owned(), VALIDATING, invalid("webhook response was absent")),
             (
                 beta(r#"{"uid":"u"}"#),
-                one,
-                true,
+                MUTATING,
                 invalid("expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind="),
             ),
             (
                 v1(r#"{"uid":"u","patch":"W10="}"#),
-                one,
-                true,
+                MUTATING,
                 invalid("webhook returned response.patch but not response.patchType"),
             ),
             (
                 v1(r#"{"uid":"u","patchType":"JSONPatch"}"#),
-                one,
-                true,
+                MUTATING,
                 invalid("webhook returned response.patchType but not response.patch"),
             ),
             (
                 v1(r#"{"uid":"u","patch":"W10=","patchType":""}"#),
-                one,
-                true,
+                MUTATING,
                 invalid("webhook returned invalid response.patchType of \"\""),
             ),
             (
                 v1(r#"{"uid":"u","patch":"W10=","patchType":"JSONPatch"}"#),
-                one,
-                false,
+                VALIDATING,
                 invalid("validating webhook may not return response.patch"),
             ),
             (
                 v1(r#"{"uid":"u","patchType":"JSONPatch"}"#),
-                one,
-                false,
+                VALIDATING,
                 invalid("validating webhook may not return response.patchType"),
             ),
-            (beta(r#"{"uid":"other","allowed":true,"patch":"W10="}"#), two, true, Ok((true, "[]"))),
-            (beta(r#"{"allowed":true,"patch":"W10="}"#), two, false, Ok((true, ""))),
+            (beta(r#"{"uid":"other","allowed":true,"patch":"W10="}"#), BETA_MUTATING, Ok((true, "[]"))),
+            (beta(r#"{"allowed":true,"patch":"W10="}"#), BETA_VALIDATING, Ok((true, ""))),
             (
                 v1("{}"),
-                two,
-                false,
+                BETA_VALIDATING,
                 unreadable("converting (v1.AdmissionReview) to (v1beta1.AdmissionReview): unknown conversion"),
             ),
             (
                 v1(r#"{"allowed":"yes"}"#),
-                two,
-                false,
+                BETA_VALIDATING,
                 unreadable(
                     "json: cannot unmarshal string into Go struct field AdmissionResponse.response.allowed of type bool",
                 ),
             ),
+        ] {
+            check(&body, review, want);
+        }
+    }
+
+    #[test]
+    fn rejects_responses_of_other_kinds_and_types() {
+        let no_kind = |kind: &str, version: &str| {
+            unreadable(&format!("no kind \"{kind}\" is registered for version \"{version}\" in scheme \"{SCHEME}\""))
+        };
+        for (body, review, want) in [
             (
                 r#"{"kind":"Status","apiVersion":"v1"}"#.to_owned(),
-                one,
-                false,
+                VALIDATING,
                 unreadable("converting (v1.Status) to (v1.AdmissionReview): unknown conversion"),
             ),
-            (r#"{"kind":"Pod","apiVersion":"v1"}"#.to_owned(), one, false, no_kind("Pod", "v1")),
+            (r#"{"kind":"Pod","apiVersion":"v1"}"#.to_owned(), VALIDATING, no_kind("Pod", "v1")),
             (
                 r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v2"}"#.to_owned(),
-                one,
-                false,
+                VALIDATING,
                 no_kind("AdmissionReview", "admission.k8s.io/v2"),
             ),
             (
                 "kind: AdmissionReview\napiVersion: admission.k8s.io/v1\nresponse: {uid: u, allowed: true}".to_owned(),
-                one,
-                false,
+                VALIDATING,
                 Ok((true, "")),
             ),
             (
                 v1(r#"{"uid":"u","allowed":"yes"}"#),
-                one,
-                false,
+                VALIDATING,
                 unreadable(
                     "json: cannot unmarshal string into Go struct field AdmissionResponse.response.allowed of type bool",
                 ),
             ),
             (
                 "[]".to_owned(),
-                one,
-                false,
+                VALIDATING,
                 unreadable(
                     "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }",
                 ),
             ),
             (
                 "{".to_owned(),
-                one,
-                false,
+                VALIDATING,
                 unreadable("couldn't get version/kind; json parse error: unexpected end of JSON input"),
             ),
         ] {
-            let got = WebhookResponse::read(&BuiltInKinds, body.as_bytes(), version, "u", mutating);
-            let got = got.map(|answer| (answer.allowed, String::from_utf8(answer.patch).unwrap()));
-            assert_eq!(got, want.map(|(allowed, patch)| (allowed, patch.to_owned())), "{body}");
+            check(&body, review, want);
         }
     }
 }

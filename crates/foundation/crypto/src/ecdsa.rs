@@ -17,6 +17,15 @@ pub enum Curve {
     P521,
 }
 
+/// Why numbers are not a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidKey {
+    /// The point is omitted, which only keys of P-521 may do: the providers compute no other.
+    MissingPoint,
+    /// The numbers are not of this curve, or not of one key.
+    Mismatch,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,12 +71,15 @@ mod tests {
     }
 
     #[test]
-    fn computes_the_point_of_p521() {
+    fn computes_only_the_point_of_p521() {
         let (curve, size, point) = GENERATORS[2];
         let mut scalar = vec![0; size];
         scalar[size - 1] = 1;
         assert_eq!(EcdsaKey::new(curve, &scalar, None).unwrap().point(), hex(point));
-        assert!(EcdsaKey::new(curve, &[0; 66], None).is_err());
-        assert!(EcdsaKey::new(curve, &[1; 65], None).is_err());
+        let error = |curve, scalar: &[u8]| EcdsaKey::new(curve, scalar, None).err();
+        assert_eq!(error(curve, &[0; 66]), Some(InvalidKey::Mismatch));
+        assert_eq!(error(curve, &[1; 65]), Some(InvalidKey::Mismatch));
+        assert_eq!(error(Curve::P256, &[1; 32]), Some(InvalidKey::MissingPoint));
+        assert_eq!(error(Curve::P384, &[1; 48]), Some(InvalidKey::MissingPoint));
     }
 }

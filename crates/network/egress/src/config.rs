@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use binnacle_config::{Format, Types, list, text};
+use binnacle_fields::types::{List, Str};
+use binnacle_fields::{FieldRef, messages};
 use binnacle_meta::{go_quote, read_error};
-use binnacle_schema::{Field, Value};
+use binnacle_schema::Field;
 
 use crate::network::Network;
 
@@ -15,6 +17,27 @@ const FORMAT: Format = Format {
     scheme: "k8s.io/apiserver/pkg/server/egressselector/config.go:33",
     fields,
 };
+
+messages! {
+    EgressSelectorConfiguration { EGRESS_SELECTIONS: List<EgressSelection> = "egressSelections" }
+
+    EgressSelection { NAME: Str = "name", CONNECTION: SelectedConnection = "connection" }
+
+    SelectedConnection { PROXY_PROTOCOL: Str = "proxyProtocol", TRANSPORT: Transport = "transport" }
+
+    Transport { TCP: TcpTransport = "tcp", UDS: UdsTransport = "uds" }
+
+    TcpTransport { URL: Str = "url", TLS_CONFIG: TlsConfig = "tlsConfig" }
+
+    UdsTransport { UDS_NAME: Str = "udsName" }
+
+    TlsConfig {
+        CA_BUNDLE: Str = "caBundle",
+        CLIENT_KEY: Str = "clientKey",
+        CLIENT_CERT: Str = "clientCert",
+        TLS_SERVER_NAME: Str = "tlsServerName",
+    }
+}
 
 /// Errors of the configuration file, with kube-apiserver's messages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,12 +87,15 @@ pub(crate) fn load(path: &Path) -> Result<Vec<(Network, Connection)>, EgressErro
 
 fn parse(text: &[u8]) -> Result<Vec<(Network, Connection)>, EgressError> {
     let file = FORMAT.read(text).map_err(|error| EgressError::Read(error.0))?;
-    let selections = file.list_at(&["egressSelections"]);
-    let mut errors: Vec<String> =
-        selections.iter().flat_map(|selection| validate_connection(connection(selection))).collect();
+    let file = FieldRef::<EgressSelectorConfiguration>::root(&file);
+    let selections = file.at(EgressSelectorConfiguration::EGRESS_SELECTIONS);
+    let mut errors: Vec<String> = selections
+        .values()
+        .flat_map(|selection| validate_connection(selection.at(EgressSelection::CONNECTION)))
+        .collect();
     let mut seen: Vec<String> = Vec::new();
-    for (at, selection) in selections.iter().enumerate() {
-        let name = selection.str_at(&["name"]).to_lowercase();
+    for (at, selection) in selections.values().enumerate() {
+        let name = selection.at(EgressSelection::NAME).str().to_lowercase();
         if seen.contains(&name) {
             errors.push(format!("service.connection[{at}]: Duplicate value: {}", go_quote(&name)));
         } else if Network::parse(&name).is_none() {
@@ -85,27 +111,20 @@ fn parse(text: &[u8]) -> Result<Vec<(Network, Connection)>, EgressError> {
         [one] => return Err(EgressError::Invalid(one.clone())),
         several => return Err(EgressError::Invalid(format!("[{}]", several.join(", ")))),
     }
-    let known = |selection: &Value| {
-        Some((Network::parse(selection.str_at(&["name"]))?, parse_connection(connection(selection))))
+    let known = |selection: FieldRef<EgressSelection>| {
+        let network = Network::parse(selection.at(EgressSelection::NAME).str())?;
+        Some((network, parse_connection(selection.at(EgressSelection::CONNECTION))))
     };
-    Ok(selections.iter().filter_map(known).collect())
-}
-
-fn connection(selection: &Value) -> &Value {
-    selection.get("connection").unwrap_or(&Value::Null)
-}
-
-/// Returns the member at a path, or `None` if it is absent or `null`.
-fn part<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
-    value.at(path).filter(|part| !part.is_null())
+    Ok(selections.values().filter_map(known).collect())
 }
 
 /// Parses a connection that was validated.
-fn parse_connection(connection: &Value) -> Connection {
-    let socket = || PathBuf::from(connection.str_at(&["transport", "uds", "udsName"]));
-    match connection.str_at(&["proxyProtocol"]) {
-        "HTTPConnect" => Connection::HttpConnect(match part(connection, &["transport", "tcp"]) {
-            Some(tcp) => Proxy::Tcp(address(tcp.str_at(&["url"])), tls(tcp)),
+fn parse_connection(connection: FieldRef<SelectedConnection>) -> Connection {
+    let transport = connection.at(SelectedConnection::TRANSPORT);
+    let socket = || PathBuf::from(transport.at(Transport::UDS).at(UdsTransport::UDS_NAME).str());
+    match connection.at(SelectedConnection::PROXY_PROTOCOL).str() {
+        "HTTPConnect" => Connection::HttpConnect(match transport.at(Transport::TCP).set() {
+            Some(tcp) => Proxy::Tcp(address(tcp.at(TcpTransport::URL).str()), tls(tcp)),
             None => Proxy::Unix(socket()),
         }),
         "GRPC" => Connection::Grpc(socket()),
@@ -113,16 +132,17 @@ fn parse_connection(connection: &Value) -> Connection {
     }
 }
 
-fn tls(tcp: &Value) -> Option<TlsFiles> {
-    if !tcp.str_at(&["url"]).starts_with("https://") {
+fn tls(tcp: FieldRef<TcpTransport>) -> Option<TlsFiles> {
+    if !tcp.at(TcpTransport::URL).str().starts_with("https://") {
         return None;
     }
-    let field = |name: &str| Some(tcp.str_at(&["tlsConfig", name])).filter(|text| !text.is_empty());
+    let tls = tcp.at(TcpTransport::TLS_CONFIG);
+    let optional = |text: FieldRef<Str>| Some(text.str().to_owned()).filter(|text| !text.is_empty());
     Some(TlsFiles {
-        authorities: field("caBundle").map(PathBuf::from),
-        certificate: field("clientCert").unwrap_or_default().into(),
-        key: field("clientKey").unwrap_or_default().into(),
-        server_name: field("tlsServerName").map(str::to_owned),
+        authorities: optional(tls.at(TlsConfig::CA_BUNDLE)).map(PathBuf::from),
+        certificate: tls.at(TlsConfig::CLIENT_CERT).str().into(),
+        key: tls.at(TlsConfig::CLIENT_KEY).str().into(),
+        server_name: optional(tls.at(TlsConfig::TLS_SERVER_NAME)),
     })
 }
 
@@ -139,29 +159,28 @@ fn address(url: &str) -> String {
     }
 }
 
-fn validate_connection(connection: &Value) -> Vec<String> {
-    let transport = part(connection, &["transport"]);
+fn validate_connection(connection: FieldRef<SelectedConnection>) -> Vec<String> {
+    let transport = connection.at(SelectedConnection::TRANSPORT);
+    let (tcp, uds) = (transport.at(Transport::TCP), transport.at(Transport::UDS));
     let at = |field: &str, what: &str| format!("service.connection.{field}: {what}");
-    match (connection.str_at(&["proxyProtocol"]), transport) {
-        ("Direct", None) => Vec::new(),
-        ("Direct", Some(_)) => {
+    match (connection.at(SelectedConnection::PROXY_PROTOCOL).str(), transport.is_set()) {
+        ("Direct", false) => Vec::new(),
+        ("Direct", true) => {
             vec![at("transport", "Invalid value: \"direct\": config must be absent for direct connect")]
         }
-        ("HTTPConnect", None) => vec![at("transport", "Required value: transport must be set for HTTPConnect")],
-        ("HTTPConnect", Some(transport)) => match (part(transport, &["tcp"]), part(transport, &["uds"])) {
-            (Some(tcp), Some(_)) => {
+        ("HTTPConnect", false) => vec![at("transport", "Required value: transport must be set for HTTPConnect")],
+        ("HTTPConnect", true) => match (tcp.is_set(), uds.is_set()) {
+            (true, true) => {
                 let shown = shown(tcp);
                 vec![at("tcp", &format!("Invalid value: {shown}: TCP and UDS cannot both be set"))]
             }
-            (None, None) => vec![at("tcp", "Required value: One of TCP or UDS must be set")],
-            (Some(tcp), None) => validate_tcp(tcp),
-            (None, Some(uds)) => validate_uds(uds),
+            (false, false) => vec![at("tcp", "Required value: One of TCP or UDS must be set")],
+            (true, false) => validate_tcp(tcp),
+            (false, true) => validate_uds(uds),
         },
-        ("GRPC", None) => vec![at("transport", "Required value: transport must be set for GRPC")],
-        ("GRPC", Some(transport)) => match part(transport, &["uds"]) {
-            Some(uds) => validate_uds(uds),
-            None => vec![at("uds", "Required value: UDS must be set with GRPC")],
-        },
+        ("GRPC", false) => vec![at("transport", "Required value: transport must be set for GRPC")],
+        ("GRPC", true) if uds.is_set() => validate_uds(uds),
+        ("GRPC", true) => vec![at("uds", "Required value: UDS must be set with GRPC")],
         (other, _) => {
             let other = go_quote(other);
             let what = format!("Unsupported value: {other}: supported values: \"Direct\", \"HTTPConnect\", \"GRPC\"");
@@ -170,8 +189,8 @@ fn validate_connection(connection: &Value) -> Vec<String> {
     }
 }
 
-fn validate_uds(uds: &Value) -> Vec<String> {
-    match uds.str_at(&["udsName"]) {
+fn validate_uds(uds: FieldRef<UdsTransport>) -> Vec<String> {
+    match uds.at(UdsTransport::UDS_NAME).str() {
         "" => {
             vec!["service.connection.udsName: Invalid value: \"nil\": must be present for UDS connections".to_owned()]
         }
@@ -179,34 +198,33 @@ fn validate_uds(uds: &Value) -> Vec<String> {
     }
 }
 
-fn validate_tcp(tcp: &Value) -> Vec<String> {
-    let (url, tls) = (tcp.str_at(&["url"]), part(tcp, &["tlsConfig"]));
+fn validate_tcp(tcp: FieldRef<TcpTransport>) -> Vec<String> {
+    let (url, tls) = (tcp.at(TcpTransport::URL).str(), tcp.at(TcpTransport::TLS_CONFIG));
     let at = |field: &str, what: &str| format!("service.connection.{field}: {what}");
     if url.starts_with("http://") {
         let errors = at("tlsConfig", "Invalid value: \"nil\": config must not be present when using HTTP");
-        return tls.map(|_| errors).into_iter().collect();
+        return tls.set().map(|_| errors).into_iter().collect();
     }
     if !url.starts_with("https://") {
         let url = go_quote(url);
         let what = format!("Invalid value: {url}: supported connection protocols are http:// and https://");
         return vec![at("url", &what)];
     }
-    let Some(tls) = tls else {
+    if !tls.is_set() {
         return vec![at("tlsConfig", "Required value: TLSConfig must be present when using HTTPS")];
-    };
+    }
     let mut errors = Vec::new();
     for (field, needed, missing) in [
-        ("caBundle", None, "TLS config ca bundle does not exist"),
-        ("clientCert", Some("Using TLS requires clientCert"), "TLS client cert does not exist"),
-        ("clientKey", Some("Using TLS requires requires clientKey"), "TLS client key does not exist"),
+        (TlsConfig::CA_BUNDLE, None, "TLS config ca bundle does not exist"),
+        (TlsConfig::CLIENT_CERT, Some("Using TLS requires clientCert"), "TLS client cert does not exist"),
+        (TlsConfig::CLIENT_KEY, Some("Using TLS requires requires clientKey"), "TLS client key does not exist"),
     ] {
-        let path = tls.str_at(&[field]);
-        let field = format!("tlsConfig.{field}");
-        match (path, needed) {
+        let path = format!("tlsConfig.{}", field.name());
+        match (tls.at(field).str(), needed) {
             ("", None) => {}
-            ("", Some(needed)) => errors.push(at(&field, &format!("Invalid value: \"nil\": {needed}"))),
-            (path, _) if !Path::new(path).exists() => {
-                errors.push(at(&field, &format!("Invalid value: {}: {missing}", go_quote(path))));
+            ("", Some(needed)) => errors.push(at(&path, &format!("Invalid value: \"nil\": {needed}"))),
+            (file, _) if !Path::new(file).exists() => {
+                errors.push(at(&path, &format!("Invalid value: {}: {missing}", go_quote(file))));
             }
             _ => {}
         }
@@ -215,30 +233,34 @@ fn validate_tcp(tcp: &Value) -> Vec<String> {
 }
 
 /// Formats a transport like Go's internal type.
-fn shown(tcp: &Value) -> String {
-    let quoted = |text: &str| serde_json::Value::from(text).to_string();
-    let tls = part(tcp, &["tlsConfig"]).map_or("null".to_owned(), |tls| {
-        let field = |name: &str| quoted(tls.str_at(&[name]));
+fn shown(tcp: FieldRef<TcpTransport>) -> String {
+    let quoted = |text: FieldRef<Str>| serde_json::Value::from(text.str()).to_string();
+    let tls = tcp.at(TcpTransport::TLS_CONFIG).set().map_or("null".to_owned(), |tls| {
         format!(
             "{{\"CABundle\":{},\"ClientKey\":{},\"ClientCert\":{},\"TLSServerName\":{}}}",
-            field("caBundle"),
-            field("clientKey"),
-            field("clientCert"),
-            field("tlsServerName")
+            quoted(tls.at(TlsConfig::CA_BUNDLE)),
+            quoted(tls.at(TlsConfig::CLIENT_KEY)),
+            quoted(tls.at(TlsConfig::CLIENT_CERT)),
+            quoted(tls.at(TlsConfig::TLS_SERVER_NAME))
         )
     });
-    format!("{{\"URL\":{},\"TLSConfig\":{tls}}}", quoted(tcp.str_at(&["url"])))
+    format!("{{\"URL\":{},\"TLSConfig\":{tls}}}", quoted(tcp.at(TcpTransport::URL)))
 }
 
 fn fields(types: Types) -> Vec<Field> {
+    let file = |handle: binnacle_fields::Field<TlsConfig, Str>| text(handle.name());
     let tls =
-        types.object("TLSConfig", vec![text("caBundle"), text("clientKey"), text("clientCert"), text("tlsServerName")]);
-    let tcp = types.object("TCPTransport", vec![text("url"), Field::new("tlsConfig", tls)]);
-    let uds = types.object("UDSTransport", vec![text("udsName")]);
-    let transport = types.object("Transport", vec![Field::new("tcp", tcp), Field::new("uds", uds)]);
-    let connection = types.object("Connection", vec![text("proxyProtocol"), Field::new("transport", transport)]);
-    let selection = types.object("EgressSelection", vec![text("name"), Field::new("connection", connection)]);
-    vec![list("egressSelections", selection)]
+        [TlsConfig::CA_BUNDLE, TlsConfig::CLIENT_KEY, TlsConfig::CLIENT_CERT, TlsConfig::TLS_SERVER_NAME].map(file);
+    let tls = types.object("TLSConfig", tls.into());
+    let tls = Field::new(TcpTransport::TLS_CONFIG.name(), tls);
+    let tcp = types.object("TCPTransport", vec![text(TcpTransport::URL.name()), tls]);
+    let uds = types.object("UDSTransport", vec![text(UdsTransport::UDS_NAME.name())]);
+    let tcp_or_uds = vec![Field::new(Transport::TCP.name(), tcp), Field::new(Transport::UDS.name(), uds)];
+    let transport = Field::new(SelectedConnection::TRANSPORT.name(), types.object("Transport", tcp_or_uds));
+    let connection = types.object("Connection", vec![text(SelectedConnection::PROXY_PROTOCOL.name()), transport]);
+    let connection = Field::new(EgressSelection::CONNECTION.name(), connection);
+    let selection = types.object("EgressSelection", vec![text(EgressSelection::NAME.name()), connection]);
+    vec![list(EgressSelectorConfiguration::EGRESS_SELECTIONS.name(), selection)]
 }
 
 #[cfg(test)]

@@ -355,48 +355,4 @@ fn integer(query: &Query, name: &str) -> Result<Option<i64>, Status> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn chooses_version_match_of_lists() {
-        for (version, version_match, limit, single, want) in [
-            ("", "", 0, false, Match::Consistent),
-            ("0", "", 0, false, Match::Any),
-            ("0", "NotOlderThan", 5, false, Match::Any),
-            ("7", "", 0, false, Match::NotOlderThan(7)),
-            ("7", "", 5, false, Match::Exact(7)),
-            // A single object has no pages.
-            ("7", "", 5, true, Match::NotOlderThan(7)),
-            ("7", "Exact", 0, true, Match::Exact(7)),
-            ("7", "NotOlderThan", 5, false, Match::NotOlderThan(7)),
-            ("00", "", 5, false, Match::NotOlderThan(0)),
-            ("00", "Exact", 0, false, Match::Consistent),
-        ] {
-            let mut params = CollectionParams { resource_version: version.to_owned(), ..CollectionParams::default() };
-            params.list.limit = limit;
-            let got = list_version(&params, version_match, single).unwrap();
-            assert_eq!(got, want, "{version} {version_match} {limit} {single}");
-        }
-    }
-
-    #[test]
-    fn parses_resource_versions_like_strconv() {
-        for (text, want) in [
-            ("0", Ok(0)),
-            ("00", Ok(0)),
-            ("18446744073709551615", Ok(u64::MAX)),
-            ("18446744073709551616", Err("value out of range")),
-            ("+1", Err("invalid syntax")),
-            ("-1", Err("invalid syntax")),
-            (" 1", Err("invalid syntax")),
-            ("1.5", Err("invalid syntax")),
-            ("abc", Err("invalid syntax")),
-        ] {
-            let want = want.map_err(|why| {
-                format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}")
-            });
-            assert_eq!(resource_version(text), want, "{text}");
-        }
-    }
-}
+mod tests;

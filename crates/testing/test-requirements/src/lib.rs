@@ -23,6 +23,8 @@ pub enum Requirement {
     Bash,
     /// Chromium on the PATH, or what the environment variable `CHROMIUM` names.
     Chromium,
+    /// dpkg-deb on the PATH.
+    Dpkg,
     /// etcd and etcdctl on the PATH.
     Etcd,
     /// An etcd whose watches of a prefix need no permission for other keys: 3.4.31, 3.5.13 or later.
@@ -36,7 +38,9 @@ pub enum Requirement {
     Kubectl,
     Man,
     Mandoc,
+    Minisign,
     Node,
+    Objcopy,
     Prometheus,
     /// The package `pytest` of Python, and what Kubernetes clients need.
     Pytest,
@@ -45,8 +49,10 @@ pub enum Requirement {
     PythonClient,
     /// A kubectl of 1.30 or later, with all commands and outputs that the tests use.
     RecentKubectl,
+    Rpm,
     /// Recorded facts and answers of kube-apiserver: see [`shared`].
     Shared,
+    Skopeo,
     Zsh,
 }
 
@@ -97,9 +103,10 @@ struct Version {
     shown: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 19] = [
+const REQUIREMENTS: [Requirement; 24] = [
     Requirement::Bash,
     Requirement::Chromium,
+    Requirement::Dpkg,
     Requirement::Etcd,
     Requirement::EtcdRanges,
     Requirement::Fish,
@@ -109,13 +116,17 @@ const REQUIREMENTS: [Requirement; 19] = [
     Requirement::Kubectl,
     Requirement::Man,
     Requirement::Mandoc,
+    Requirement::Minisign,
     Requirement::Node,
+    Requirement::Objcopy,
     Requirement::Prometheus,
     Requirement::Pytest,
     Requirement::Python,
     Requirement::PythonClient,
     Requirement::RecentKubectl,
+    Requirement::Rpm,
     Requirement::Shared,
+    Requirement::Skopeo,
     Requirement::Zsh,
 ];
 
@@ -132,6 +143,7 @@ impl Requirement {
         match self {
             Self::Bash => programs("bash", &["bash"]),
             Self::Chromium => named("chromium", &["chromium"], "CHROMIUM"),
+            Self::Dpkg => programs("dpkg", &["dpkg-deb"]),
             Self::Etcd => programs("etcd", &["etcd", "etcdctl"]),
             Self::EtcdRanges => {
                 let is_enough = etcd_watches_ranges;
@@ -145,7 +157,9 @@ impl Requirement {
             Self::Kubectl => named("kubectl", &["kubectl"], "KUBECTL"),
             Self::Man => programs("man", &["man"]),
             Self::Mandoc => programs("mandoc", &["mandoc"]),
+            Self::Minisign => programs("minisign", &["minisign"]),
             Self::Node => programs("node", &["node"]),
+            Self::Objcopy => programs("objcopy", &["objcopy"]),
             Self::Prometheus => programs("prometheus", &["prometheus"]),
             Self::Pytest => python("pytest", "kubernetes, pytest"),
             Self::Python => programs("python", &["python3"]),
@@ -155,7 +169,9 @@ impl Requirement {
                 let version = Version { arguments, is_enough: is_recent_kubectl, shown: "1.30 or later" };
                 Condition { version: Some(version), ..named("recent_kubectl", &["kubectl"], "KUBECTL") }
             }
+            Self::Rpm => programs("rpm", &["rpm"]),
             Self::Shared => programs("shared", &[]),
+            Self::Skopeo => programs("skopeo", &["skopeo"]),
             Self::Zsh => programs("zsh", &["zsh"]),
         }
     }

@@ -37,14 +37,23 @@ fn accepts_valid_configurations() {
     }
 }
 
+/// Checks the message of kube-apiserver for invalid configurations.
+fn check_rejected(cases: impl IntoIterator<Item = (String, String)>) {
+    for (text, want) in cases {
+        assert_eq!(check(&text), Err(want), "{text}");
+    }
+}
+
+fn invalid(why: &str) -> String {
+    format!("invalid authentication configuration: {why}")
+}
+
+const BOTH: &str = "claim and expression can't both be set";
+
 #[test]
-fn rejects_invalid_configurations_with_messages_of_kube_apiserver() {
-    let invalid = |why: &str| format!("invalid authentication configuration: {why}");
+fn rejects_invalid_issuers() {
     let issuer = |rest: &str| file(&[&format!("issuer: {{{rest}}}")]);
-    let mappings = |mappings: &str| file(&[&format!("claimMappings: {{{mappings}}}")]);
-    let username = "username: {claim: sub, prefix: ''}";
-    let both = "claim and expression can't both be set";
-    for (text, want) in [
+    check_rejected([
         (String::new(), "empty config data".to_owned()),
         (format!("{V1}jtw: []"), "strict decoding error: unknown field \"jtw\"".to_owned()),
         (
@@ -105,11 +114,20 @@ fn rejects_invalid_configurations_with_messages_of_kube_apiserver() {
             format!("{}{}", file(&[]), &file(&[])[V1.len() + 5..]),
             invalid("jwt[1].issuer.url: Duplicate value: \"https://issuer.test\""),
         ),
+    ]);
+    let many: String = (0..65).map(|_| "- {}\n").collect();
+    let why = "jwt: Too many: 65: must have at most 64 items";
+    assert_eq!(check(&format!("{V1}jwt:\n{many}")), Err(invalid(why)));
+}
+
+#[test]
+fn rejects_invalid_rules_for_claims_and_users() {
+    check_rejected([
         (
             file(&["claimValidationRules: [{}, {claim: a, expression: b}, {claim: a, message: m}, {claim: a}]"]),
             invalid(&format!(
                 "[jwt[0].claimValidationRules[0]: Required value: claim or expression is required, \
-                 jwt[0].claimValidationRules[1]: Invalid value: \"a\": {both}, jwt[0].claimValidationRules[2].message: Invalid \
+                 jwt[0].claimValidationRules[1]: Invalid value: \"a\": {BOTH}, jwt[0].claimValidationRules[2].message: Invalid \
                  value: \"m\": may not be specified when claim is set, jwt[0].claimValidationRules[3].claim: Duplicate value: \
                  \"a\"]"
             )),
@@ -124,10 +142,34 @@ fn rejects_invalid_configurations_with_messages_of_kube_apiserver() {
                  jwt[0].claimValidationRules[2].expression: Invalid value: \"1\": must evaluate to bool]",
             ),
         ),
+        (
+            file(&["userValidationRules: [{}, {expression: user.username}, {expression: user.name == ''}]"]),
+            invalid(
+                "[jwt[0].userValidationRules[0].expression: Required value, jwt[0].userValidationRules[1].expression: Invalid \
+                 value: \"user.username\": must evaluate to bool, jwt[0].userValidationRules[2].expression: Invalid value: \
+                 \"user.name == ''\": compilation failed: ERROR: <input>:1:5: undefined field 'name'\n | user.name == ''\n | \
+                 ....^]",
+            ),
+        ),
+        (
+            format!("{V1}anonymous: {{enabled: false, conditions: [{{path: /a}}]}}"),
+            invalid(
+                "anonymous.conditions: Invalid value: [{\"Path\":\"/a\"}]: enabled should be set to true when conditions are \
+                 defined",
+            ),
+        ),
+    ]);
+}
+
+#[test]
+fn rejects_invalid_claim_mappings() {
+    let mappings = |mappings: &str| file(&[&format!("claimMappings: {{{mappings}}}")]);
+    let username = "username: {claim: sub, prefix: ''}";
+    check_rejected([
         (mappings(""), invalid("jwt[0].claimMappings.username: Required value: claim or expression is required")),
         (
             mappings("username: {claim: a, expression: b}"),
-            invalid(&format!("jwt[0].claimMappings.username: Invalid value: \"\": {both}")),
+            invalid(&format!("jwt[0].claimMappings.username: Invalid value: \"\": {BOTH}")),
         ),
         (
             mappings(
@@ -136,7 +178,7 @@ fn rejects_invalid_configurations_with_messages_of_kube_apiserver() {
             invalid(&format!(
                 "[jwt[0].claimMappings.username.prefix: Required value: prefix is required when claim is set. It can be set to an \
                  empty string to disable prefixing, jwt[0].claimMappings.groups.prefix: Invalid value: \"x\": may not be \
-                 specified when expression is set, jwt[0].claimMappings.uid: Invalid value: \"\": {both}]"
+                 specified when expression is set, jwt[0].claimMappings.uid: Invalid value: \"\": {BOTH}]"
             )),
         ),
         (
@@ -163,26 +205,5 @@ fn rejects_invalid_configurations_with_messages_of_kube_apiserver() {
                  are reserved for Kubernetes use, jwt[0].claimMappings.extra[3].key: Duplicate value: \"x.k8s.io/c\"]",
             ),
         ),
-        (
-            file(&["userValidationRules: [{}, {expression: user.username}, {expression: user.name == ''}]"]),
-            invalid(
-                "[jwt[0].userValidationRules[0].expression: Required value, jwt[0].userValidationRules[1].expression: Invalid \
-                 value: \"user.username\": must evaluate to bool, jwt[0].userValidationRules[2].expression: Invalid value: \
-                 \"user.name == ''\": compilation failed: ERROR: <input>:1:5: undefined field 'name'\n | user.name == ''\n | \
-                 ....^]",
-            ),
-        ),
-        (
-            format!("{V1}anonymous: {{enabled: false, conditions: [{{path: /a}}]}}"),
-            invalid(
-                "anonymous.conditions: Invalid value: [{\"Path\":\"/a\"}]: enabled should be set to true when conditions are \
-                 defined",
-            ),
-        ),
-    ] {
-        assert_eq!(check(&text), Err(want), "{text}");
-    }
-    let many: String = (0..65).map(|_| "- {}\n").collect();
-    let why = "jwt: Too many: 65: must have at most 64 items";
-    assert_eq!(check(&format!("{V1}jwt:\n{many}")), Err(invalid(why)));
+    ]);
 }

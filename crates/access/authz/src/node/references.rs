@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::{
     AzureFilePersistentVolumeSource, AzureFileVolumeSource, CSIPersistentVolumeSource, CSIVolumeSource,
     CephFSPersistentVolumeSource, CephFSVolumeSource, CinderPersistentVolumeSource, CinderVolumeSource,
@@ -14,7 +15,6 @@ use binnacle_fields::core::v1::{
     StorageOSPersistentVolumeSource, StorageOSVolumeSource, Volume, VolumeProjection,
 };
 use binnacle_fields::meta::v1::ObjectMeta;
-use binnacle_fields::{FieldRef, Route, route};
 use binnacle_meta::Text;
 use binnacle_schema::Value;
 use binnacle_work::pace;
@@ -32,88 +32,6 @@ pub(super) enum Referent {
 impl Referent {
     pub(super) const COUNT: usize = 5;
 }
-
-/// The names of a pod's volumes that are names of secrets.
-const SECRETS_OF_VOLUME: [Route<Volume>; 10] = [
-    route![Volume::SECRET, SecretVolumeSource::SECRET_NAME],
-    route![Volume::AZURE_FILE, AzureFileVolumeSource::SECRET_NAME],
-    route![Volume::CSI, CSIVolumeSource::NODE_PUBLISH_SECRET_REF, LocalObjectReference::NAME],
-    route![Volume::CEPHFS, CephFSVolumeSource::SECRET_REF, LocalObjectReference::NAME],
-    route![Volume::CINDER, CinderVolumeSource::SECRET_REF, LocalObjectReference::NAME],
-    route![Volume::FLEX_VOLUME, FlexVolumeSource::SECRET_REF, LocalObjectReference::NAME],
-    route![Volume::RBD, RBDVolumeSource::SECRET_REF, LocalObjectReference::NAME],
-    route![Volume::SCALE_IO, ScaleIOVolumeSource::SECRET_REF, LocalObjectReference::NAME],
-    route![Volume::ISCSI, ISCSIVolumeSource::SECRET_REF, LocalObjectReference::NAME],
-    route![Volume::STORAGEOS, StorageOSVolumeSource::SECRET_REF, LocalObjectReference::NAME],
-];
-
-/// The namespace and the name of a secret in a persistent volume.
-type SecretRoutes = [Route<PersistentVolumeSpec>; 2];
-
-/// Secrets that are in the namespace of the claim unless they have one, as in objects from before they could.
-const SECRETS_BY_CLAIM: [SecretRoutes; 6] = [
-    [
-        route![PersistentVolumeSpec::AZURE_FILE, AzureFilePersistentVolumeSource::SECRET_NAMESPACE],
-        route![PersistentVolumeSpec::AZURE_FILE, AzureFilePersistentVolumeSource::SECRET_NAME],
-    ],
-    [
-        route![PersistentVolumeSpec::CEPHFS, CephFSPersistentVolumeSource::SECRET_REF, SecretReference::NAMESPACE],
-        route![PersistentVolumeSpec::CEPHFS, CephFSPersistentVolumeSource::SECRET_REF, SecretReference::NAME],
-    ],
-    [
-        route![PersistentVolumeSpec::FLEX_VOLUME, FlexPersistentVolumeSource::SECRET_REF, SecretReference::NAMESPACE],
-        route![PersistentVolumeSpec::FLEX_VOLUME, FlexPersistentVolumeSource::SECRET_REF, SecretReference::NAME],
-    ],
-    [
-        route![PersistentVolumeSpec::RBD, RBDPersistentVolumeSource::SECRET_REF, SecretReference::NAMESPACE],
-        route![PersistentVolumeSpec::RBD, RBDPersistentVolumeSource::SECRET_REF, SecretReference::NAME],
-    ],
-    [
-        route![PersistentVolumeSpec::SCALE_IO, ScaleIOPersistentVolumeSource::SECRET_REF, SecretReference::NAMESPACE],
-        route![PersistentVolumeSpec::SCALE_IO, ScaleIOPersistentVolumeSource::SECRET_REF, SecretReference::NAME],
-    ],
-    [
-        route![PersistentVolumeSpec::ISCSI, ISCSIPersistentVolumeSource::SECRET_REF, SecretReference::NAMESPACE],
-        route![PersistentVolumeSpec::ISCSI, ISCSIPersistentVolumeSource::SECRET_REF, SecretReference::NAME],
-    ],
-];
-
-/// Secrets that have always had a namespace. Of a CSI volume these are the ones that nodes need; the others are for
-/// controllers.
-const SECRETS_BY_NAMESPACE: [SecretRoutes; 5] = [
-    [
-        route![PersistentVolumeSpec::CINDER, CinderPersistentVolumeSource::SECRET_REF, SecretReference::NAMESPACE],
-        route![PersistentVolumeSpec::CINDER, CinderPersistentVolumeSource::SECRET_REF, SecretReference::NAME],
-    ],
-    [
-        route![
-            PersistentVolumeSpec::STORAGEOS,
-            StorageOSPersistentVolumeSource::SECRET_REF,
-            ObjectReference::NAMESPACE
-        ],
-        route![PersistentVolumeSpec::STORAGEOS, StorageOSPersistentVolumeSource::SECRET_REF, ObjectReference::NAME],
-    ],
-    [
-        route![
-            PersistentVolumeSpec::CSI,
-            CSIPersistentVolumeSource::NODE_PUBLISH_SECRET_REF,
-            SecretReference::NAMESPACE
-        ],
-        route![PersistentVolumeSpec::CSI, CSIPersistentVolumeSource::NODE_PUBLISH_SECRET_REF, SecretReference::NAME],
-    ],
-    [
-        route![PersistentVolumeSpec::CSI, CSIPersistentVolumeSource::NODE_STAGE_SECRET_REF, SecretReference::NAMESPACE],
-        route![PersistentVolumeSpec::CSI, CSIPersistentVolumeSource::NODE_STAGE_SECRET_REF, SecretReference::NAME],
-    ],
-    [
-        route![
-            PersistentVolumeSpec::CSI,
-            CSIPersistentVolumeSource::NODE_EXPAND_SECRET_REF,
-            SecretReference::NAMESPACE
-        ],
-        route![PersistentVolumeSpec::CSI, CSIPersistentVolumeSource::NODE_EXPAND_SECRET_REF, SecretReference::NAME],
-    ],
-];
 
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
@@ -172,8 +90,8 @@ impl References {
     }
 
     fn add_volume(&mut self, volume: FieldRef<'_, '_, Volume>, pod_name: &str) {
-        for route in SECRETS_OF_VOLUME {
-            self.add(Referent::Secret, text(volume.value_at(route)));
+        for secret in secrets_of_pod_volume(volume) {
+            self.add(Referent::Secret, secret);
         }
         self.add(Referent::ConfigMap, volume.at(Volume::CONFIG_MAP).at(ConfigMapVolumeSource::NAME).str());
         for source in volume.at(Volume::PROJECTED).at(ProjectedVolumeSource::SOURCES).values() {
@@ -206,25 +124,76 @@ impl References {
     }
 }
 
+/// Returns the names of the secrets in a volume of a pod; empty for none.
+fn secrets_of_pod_volume<'v>(volume: FieldRef<'_, 'v, Volume>) -> [&'v str; 10] {
+    let named = |secret: FieldRef<'_, 'v, LocalObjectReference>| secret.at(LocalObjectReference::NAME).str();
+    [
+        volume.at(Volume::SECRET).at(SecretVolumeSource::SECRET_NAME).str(),
+        volume.at(Volume::AZURE_FILE).at(AzureFileVolumeSource::SECRET_NAME).str(),
+        named(volume.at(Volume::CSI).at(CSIVolumeSource::NODE_PUBLISH_SECRET_REF)),
+        named(volume.at(Volume::CEPHFS).at(CephFSVolumeSource::SECRET_REF)),
+        named(volume.at(Volume::CINDER).at(CinderVolumeSource::SECRET_REF)),
+        named(volume.at(Volume::FLEX_VOLUME).at(FlexVolumeSource::SECRET_REF)),
+        named(volume.at(Volume::RBD).at(RBDVolumeSource::SECRET_REF)),
+        named(volume.at(Volume::SCALE_IO).at(ScaleIOVolumeSource::SECRET_REF)),
+        named(volume.at(Volume::ISCSI).at(ISCSIVolumeSource::SECRET_REF)),
+        named(volume.at(Volume::STORAGEOS).at(StorageOSVolumeSource::SECRET_REF)),
+    ]
+}
+
+/// The namespace and the name of a secret; empty if absent.
+type SecretName<'v> = (&'v str, &'v str);
+
+fn secret<'v>(reference: FieldRef<'_, 'v, SecretReference>) -> SecretName<'v> {
+    (reference.at(SecretReference::NAMESPACE).str(), reference.at(SecretReference::NAME).str())
+}
+
+/// Returns the secrets that are in the namespace of the claim unless they have one, as in objects from before they
+/// could.
+fn secrets_by_claim<'v>(spec: FieldRef<'_, 'v, PersistentVolumeSpec>) -> [SecretName<'v>; 6] {
+    let azure = spec.at(PersistentVolumeSpec::AZURE_FILE);
+    [
+        (
+            azure.at(AzureFilePersistentVolumeSource::SECRET_NAMESPACE).str(),
+            azure.at(AzureFilePersistentVolumeSource::SECRET_NAME).str(),
+        ),
+        secret(spec.at(PersistentVolumeSpec::CEPHFS).at(CephFSPersistentVolumeSource::SECRET_REF)),
+        secret(spec.at(PersistentVolumeSpec::FLEX_VOLUME).at(FlexPersistentVolumeSource::SECRET_REF)),
+        secret(spec.at(PersistentVolumeSpec::RBD).at(RBDPersistentVolumeSource::SECRET_REF)),
+        secret(spec.at(PersistentVolumeSpec::SCALE_IO).at(ScaleIOPersistentVolumeSource::SECRET_REF)),
+        secret(spec.at(PersistentVolumeSpec::ISCSI).at(ISCSIPersistentVolumeSource::SECRET_REF)),
+    ]
+}
+
+/// Returns the secrets that have always had a namespace. Of a CSI volume these are the ones that nodes need; the others
+/// are for controllers.
+fn secrets_by_namespace<'v>(spec: FieldRef<'_, 'v, PersistentVolumeSpec>) -> [SecretName<'v>; 5] {
+    let csi = spec.at(PersistentVolumeSpec::CSI);
+    let storage_os = spec.at(PersistentVolumeSpec::STORAGEOS);
+    let storage_os = storage_os.at(StorageOSPersistentVolumeSource::SECRET_REF);
+    [
+        secret(spec.at(PersistentVolumeSpec::CINDER).at(CinderPersistentVolumeSource::SECRET_REF)),
+        (storage_os.at(ObjectReference::NAMESPACE).str(), storage_os.at(ObjectReference::NAME).str()),
+        secret(csi.at(CSIPersistentVolumeSource::NODE_PUBLISH_SECRET_REF)),
+        secret(csi.at(CSIPersistentVolumeSource::NODE_STAGE_SECRET_REF)),
+        secret(csi.at(CSIPersistentVolumeSource::NODE_EXPAND_SECRET_REF)),
+    ]
+}
+
 /// Returns the namespaces and names of the secrets that a node needs to mount a persistent volume.
 pub(super) fn secrets_of_volume(volume: &Value) -> Vec<(Text, Text)> {
     let volume = FieldRef::<PersistentVolume>::root(volume);
     let spec = volume.at(PersistentVolume::SPEC);
     let claim_namespace = spec.at(PersistentVolumeSpec::CLAIM_REF).at(ObjectReference::NAMESPACE).str();
-    let names = |routes: SecretRoutes| routes.map(|route| text(spec.value_at(route)));
-    let by_claim = SECRETS_BY_CLAIM.map(names).map(|[namespace, name]| match namespace {
-        "" => [claim_namespace, name],
-        namespace => [namespace, name],
+    let by_claim = secrets_by_claim(spec).map(|(namespace, name)| match namespace {
+        "" => (claim_namespace, name),
+        namespace => (namespace, name),
     });
-    let all = by_claim.into_iter().chain(SECRETS_BY_NAMESPACE.map(names)).filter(|[_, name]| !name.is_empty());
-    let mut found: Vec<(Text, Text)> = all.map(|[namespace, name]| (namespace.into(), name.into())).collect();
+    let all = by_claim.into_iter().chain(secrets_by_namespace(spec)).filter(|(_, name)| !name.is_empty());
+    let mut found: Vec<(Text, Text)> = all.map(|(namespace, name)| (namespace.into(), name.into())).collect();
     found.sort_unstable();
     found.dedup();
     found
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }
 
 #[cfg(test)]

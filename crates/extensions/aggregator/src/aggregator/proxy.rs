@@ -92,3 +92,6 @@ pub(crate) fn error_text(code: StatusCode, mut text: String) -> Response {
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
+
+#[cfg(test)]
+mod tests;

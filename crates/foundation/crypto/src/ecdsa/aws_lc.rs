@@ -5,7 +5,7 @@ use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{self, EcdsaKeyPair, KeyPair, UnparsedPublicKey, VerificationAlgorithm};
 
-use super::Curve;
+use super::{Curve, InvalidKey};
 
 /// The algorithm that verifies signatures with P-521 over SHA-256, for providers that have one.
 pub const P521_SHA256_ASN1: Option<&dyn VerificationAlgorithm> = Some(&signature::ECDSA_P521_SHA256_ASN1);
@@ -17,11 +17,11 @@ pub struct EcdsaKey {
 }
 
 impl EcdsaKey {
-    /// Creates a key from its scalar, in the size of the curve, and its uncompressed point, which only P-521 may omit.
+    /// Creates a key from its scalar, in the size of the curve, and its uncompressed point.
     ///
     /// # Errors
     /// If they are not a key of the curve.
-    pub fn new(curve: Curve, scalar: &[u8], point: Option<&[u8]>) -> Result<Self, Unspecified> {
+    pub fn new(curve: Curve, scalar: &[u8], point: Option<&[u8]>) -> Result<Self, InvalidKey> {
         let algorithm = match curve {
             Curve::P256 => &signature::ECDSA_P256_SHA256_FIXED_SIGNING,
             Curve::P384 => &signature::ECDSA_P384_SHA384_FIXED_SIGNING,
@@ -30,13 +30,14 @@ impl EcdsaKey {
         let computed;
         let point = match (curve, point) {
             (Curve::P521, None) => {
-                let key = PrivateKey::from_private_key(&ECDH_P521, scalar).map_err(|_| Unspecified)?;
-                computed = key.compute_public_key()?;
+                let key = PrivateKey::from_private_key(&ECDH_P521, scalar).map_err(|_| InvalidKey::Mismatch)?;
+                computed = key.compute_public_key().map_err(|_| InvalidKey::Mismatch)?;
                 computed.as_ref()
             }
-            (_, point) => point.ok_or(Unspecified)?,
+            (_, point) => point.ok_or(InvalidKey::MissingPoint)?,
         };
-        let pair = EcdsaKeyPair::from_private_key_and_public_key(algorithm, scalar, point).map_err(|_| Unspecified)?;
+        let pair = EcdsaKeyPair::from_private_key_and_public_key(algorithm, scalar, point)
+            .map_err(|_| InvalidKey::Mismatch)?;
         Ok(Self { pair, random: SystemRandom::new() })
     }
 

@@ -5,7 +5,7 @@ use ring::error::Unspecified;
 use ring::rand::SystemRandom;
 use ring::signature::{self, EcdsaKeyPair, KeyPair, UnparsedPublicKey, VerificationAlgorithm};
 
-use super::Curve;
+use super::{Curve, InvalidKey};
 
 /// The size in bytes of a scalar; RustCrypto accepts shorter ones.
 const P521_SIZE: usize = 66;
@@ -24,26 +24,27 @@ enum Pair {
 }
 
 impl EcdsaKey {
-    /// Creates a key from its scalar, in the size of the curve, and its uncompressed point, which only P-521 may omit.
+    /// Creates a key from its scalar, in the size of the curve, and its uncompressed point.
     ///
     /// # Errors
     /// If they are not a key of the curve.
-    pub fn new(curve: Curve, scalar: &[u8], point: Option<&[u8]>) -> Result<Self, Unspecified> {
+    pub fn new(curve: Curve, scalar: &[u8], point: Option<&[u8]>) -> Result<Self, InvalidKey> {
         let algorithm = match curve {
             Curve::P256 => &signature::ECDSA_P256_SHA256_FIXED_SIGNING,
             Curve::P384 => &signature::ECDSA_P384_SHA384_FIXED_SIGNING,
             Curve::P521 => {
                 if scalar.len() != P521_SIZE {
-                    return Err(Unspecified);
+                    return Err(InvalidKey::Mismatch);
                 }
-                let pair = p521::ecdsa::SigningKey::from_slice(scalar).map_err(|_| Unspecified)?;
+                let pair = p521::ecdsa::SigningKey::from_slice(scalar).map_err(|_| InvalidKey::Mismatch)?;
                 let point = p521::ecdsa::VerifyingKey::from(&pair).to_encoded_point(false).as_bytes().to_vec();
                 return Ok(Self { pair: Pair::P521(Box::new(pair)), point });
             }
         };
         let random = SystemRandom::new();
-        let pair = EcdsaKeyPair::from_private_key_and_public_key(algorithm, scalar, point.ok_or(Unspecified)?, &random)
-            .map_err(|_| Unspecified)?;
+        let point = point.ok_or(InvalidKey::MissingPoint)?;
+        let pair = EcdsaKeyPair::from_private_key_and_public_key(algorithm, scalar, point, &random)
+            .map_err(|_| InvalidKey::Mismatch)?;
         let point = pair.public_key().as_ref().to_vec();
         Ok(Self { pair: Pair::Ring(Box::new(pair), random), point })
     }

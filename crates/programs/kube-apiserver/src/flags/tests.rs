@@ -141,10 +141,20 @@ fn enables_and_disables_admission_plugins() {
     assert_eq!((options.not_ready_toleration_seconds, options.unreachable_toleration_seconds), (5, 300));
 }
 
+/// Checks the errors of command lines that kube-apiserver rejects as well.
+fn check_rejected(cases: &[(&[&str], &str)]) {
+    for (arguments, want) in cases {
+        match run(arguments) {
+            Err(error) => assert_eq!(error, *want, "{arguments:?}"),
+            Ok(_) => panic!("{arguments:?} was accepted"),
+        }
+    }
+}
+
 #[test]
-fn rejects_invalid_flags_like_kube_apiserver() {
-    for (arguments, want) in [
-        (&["--enable-admission-plugins=Nothing"][..], "enable-admission-plugins plugin \"Nothing\" is unknown"),
+fn rejects_unknown_and_contradictory_admission_plugins() {
+    check_rejected(&[
+        (&["--enable-admission-plugins=Nothing"], "enable-admission-plugins plugin \"Nothing\" is unknown"),
         (
             &["--enable-admission-plugins=A,B"],
             "[enable-admission-plugins plugin \"A\" is unknown, enable-admission-plugins plugin \"B\" is unknown]",
@@ -159,7 +169,13 @@ fn rejects_invalid_flags_like_kube_apiserver() {
             &["--admission-control=Priority", "--disable-admission-plugins=Priority"],
             "admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive",
         ),
-        (&["--nothing"][..], "unknown flag: --nothing"),
+    ]);
+}
+
+#[test]
+fn rejects_unknown_flags_versions_and_malformed_values() {
+    check_rejected(&[
+        (&["--nothing"], "unknown flag: --nothing"),
         (&["--nothing=1"], "unknown flag: --nothing"),
         (&["--feature-gates=Nothing=true"], "unrecognized feature gate: Nothing"),
         (
@@ -190,6 +206,12 @@ fn rejects_invalid_flags_like_kube_apiserver() {
             &["--ephemeral=maybe"],
             "invalid argument \"maybe\" for \"--ephemeral\" flag: strconv.ParseBool: parsing \"maybe\": invalid syntax",
         ),
+    ]);
+}
+
+#[test]
+fn rejects_invalid_addresses_and_kubelet_options() {
+    check_rejected(&[
         (
             &["--bind-address=here"],
             "invalid argument \"here\" for \"--bind-address\" flag: failed to parse IP: \"here\"",
@@ -218,6 +240,12 @@ fn rejects_invalid_flags_like_kube_apiserver() {
             &["--kubelet-timeout=5"],
             "invalid argument \"5\" for \"--kubelet-timeout\" flag: time: missing unit in duration \"5\"",
         ),
+    ]);
+}
+
+#[test]
+fn rejects_invalid_logging_and_metrics_options() {
+    check_rejected(&[
         (&["-v=x"], "invalid argument \"x\" for \"-v, --v\" flag: strconv.ParseUint: parsing \"x\": invalid syntax"),
         (
             &["-v=2147483648"],
@@ -262,6 +290,12 @@ fn rejects_invalid_flags_like_kube_apiserver() {
             "metrics.allowListMappingManifest: Invalid value: \"/nothing\": failed to read allow list manifest: open /nothing: no such file or directory",
         ),
         (&["--logging-format=xml"], "format: Invalid value: \"xml\": Unsupported log format"),
+    ]);
+}
+
+#[test]
+fn rejects_invalid_authentication_and_tls_options() {
+    check_rejected(&[
         (
             &["--oidc-client-id=a"],
             "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set",
@@ -294,6 +328,12 @@ fn rejects_invalid_flags_like_kube_apiserver() {
             &["--tls-sni-cert-key=a,b:"],
             "invalid argument \"a,b:\" for \"--tls-sni-cert-key\" flag: empty names list is not allowed",
         ),
+    ]);
+}
+
+#[test]
+fn rejects_invalid_limits_and_audit_and_service_account_options() {
+    check_rejected(&[
         (&["--goaway-chance=0.03"], "--goaway-chance can not be less than 0 or greater than 0.02"),
         (&["--max-requests-inflight=-1"], "--max-requests-inflight can not be negative value"),
         (&["--request-timeout=-1s"], "--request-timeout can not be negative value"),
@@ -338,6 +378,12 @@ fn rejects_invalid_flags_like_kube_apiserver() {
             "the service-account-max-token-expiration must be between 1 hour and 2^32 seconds",
         ),
         (&["--tls-cert-file=a"], "--tls-cert-file and --tls-private-key-file must be specified together"),
+    ]);
+}
+
+#[test]
+fn rejects_invalid_authorization_and_leadership_options() {
+    check_rejected(&[
         (&["--authorization-mode=Magic"], "authorization-mode \"Magic\" is not a valid mode"),
         (
             &["--authorization-mode=", "--authorization-webhook-config-file=a"],
@@ -385,6 +431,12 @@ fn rejects_invalid_flags_like_kube_apiserver() {
             "--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* flags are \
              defined",
         ),
+    ]);
+}
+
+#[test]
+fn rejects_invalid_storage_and_service_options() {
+    check_rejected(&[
         (
             &["--ephemeral", "--etcd-servers=http://127.0.0.1:2379"],
             "--ephemeral and --etcd-servers cannot be given together",
@@ -441,12 +493,7 @@ fn rejects_invalid_flags_like_kube_apiserver() {
             &["--service-node-port-range=9-8"],
             "invalid argument \"9-8\" for \"--service-node-port-range\" flag: end port cannot be less than start port: 9-8",
         ),
-    ] {
-        match run(arguments) {
-            Err(error) => assert_eq!(error, want, "{arguments:?}"),
-            Ok(_) => panic!("{arguments:?} was accepted"),
-        }
-    }
+    ]);
 }
 
 #[test]

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use binnacle_fields::autoscaling::v1::{Scale, ScaleSpec};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, metadata};
 use binnacle_meta::{GroupResource, GroupVersionKind, Status, Text};
 use binnacle_patch::apply;
 use binnacle_registry::{Context, Resource, UpdateOptions, object};
@@ -16,7 +19,7 @@ use super::scale_admission::ScaleAdmission;
 use super::scale_columns::ScaleColumns;
 use super::scale_object::{
     GROUP, KIND, SCALE, VERSION, at, check_parents, replicas_by_version, replicas_path, scale_of, set_replicas,
-    validate,
+    spec_replicas, validate,
 };
 use super::{Call, HandlerResult, check_name};
 use crate::negotiate::Output;
@@ -132,7 +135,7 @@ fn apply_configuration(
         let why = "request to convert CR to an invalid group/version: autoscaling/v1";
         Status::unknown(500, &format!("{action} to proper version: {why}"))
     };
-    if is_custom && live_scale.list_at(&["metadata", "managedFields"]).is_empty() {
+    if is_custom && metadata(live_scale).at(ObjectMeta::MANAGED_FIELDS).is_empty() {
         let live = "failed to convert live object (/; autoscaling/v1, Kind=Scale)";
         return Err(not_converted(format!("failed to create manager for existing fields: {live}")));
     }
@@ -190,17 +193,18 @@ async fn write_replicas(
     let updated = resource
         .update(&context, &name, &options, &mut |live| {
             let Some(live) = live else { return Err(Status::not_found(&resource.group_resource(), &name)) };
-            let owners = live.list_at(&["metadata", "managedFields"]);
+            let owners = metadata(live).at(ObjectMeta::MANAGED_FIELDS).list();
             let mut live_scale = scale_of(scale, live)?;
             let unset = scale.is_some_and(|fields| at(live, &fields.spec_replicas).is_none());
             if unset {
-                live_scale.make_at(&["spec"]).insert("replicas", UNSET);
+                FieldMut::<Scale>::root(&mut live_scale).entry(Scale::SPEC).set(ScaleSpec::REPLICAS, UNSET);
             }
             object::set_metadata(&mut live_scale, "managedFields", managers.to_scale(owners));
             let new_scale = change(&context, live_scale, &update)?;
+            let new_replicas = spec_replicas(&new_scale);
             if scale.is_none() {
                 validate(&new_scale)?;
-            } else if new_scale.int_at(&["spec", "replicas"]) == Some(UNSET) {
+            } else if new_replicas == Some(UNSET) {
                 return Err(Status::bad_request(format!("the spec replicas field \".{path}\" cannot be empty")));
             }
             let uid = object::uid(&new_scale);
@@ -221,8 +225,8 @@ async fn write_replicas(
                 object::set_metadata(&mut object, "resourceVersion", Some(version.into()));
             }
             check_parents(scale, &object)?;
-            set_replicas(scale, &mut object, new_scale.int_at(&["spec", "replicas"]).unwrap_or(0));
-            let owners = managers.to_object(owners, new_scale.list_at(&["metadata", "managedFields"]));
+            set_replicas(scale, &mut object, new_replicas.unwrap_or(0));
+            let owners = managers.to_object(owners, metadata(&new_scale).at(ObjectMeta::MANAGED_FIELDS).list());
             object::set_metadata(&mut object, "managedFields", owners);
             Ok(object.into())
         })
@@ -244,5 +248,5 @@ fn respond_scale(call: &Call, output: Output, workload: &Value) -> Result<Respon
 
 fn message(resource: &Resource) -> Result<&Message, Status> {
     let kinds = resource.collection.kinds();
-    kinds.kind("autoscaling", "v1", "Scale").ok_or_else(|| Status::internal("the schema of Scale is missing"))
+    kinds.kind(GROUP, VERSION, KIND).ok_or_else(|| Status::internal("the schema of Scale is missing"))
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::metadata;
 use binnacle_meta::{GroupVersionKind, Status};
 use binnacle_patch::apply;
 use binnacle_registry::admission::{Admission, Attributes};
@@ -10,7 +12,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 use binnacle_scheme::ScaleFields;
 
-use super::scale_object::{GROUP, KIND, VERSION, replicas_by_version, scale_of, set_replicas, validate};
+use super::scale_object::{GROUP, KIND, VERSION, replicas_by_version, scale_of, set_replicas, spec_replicas, validate};
 
 /// Wraps the admission of a workload for a write of its scale.
 pub(super) struct ScaleAdmission {
@@ -36,7 +38,7 @@ impl ScaleAdmission {
         let mut scale = scale_of(self.fields.as_ref(), workload)?;
         let replicas = replicas_by_version(self.fields.as_ref(), &self.api_version);
         let managers = apply::Scale { api_version: &self.api_version, replicas: &replicas };
-        let owners = managers.to_scale(workload.list_at(&["metadata", "managedFields"]));
+        let owners = managers.to_scale(metadata(workload).at(ObjectMeta::MANAGED_FIELDS).list());
         object::set_metadata(&mut scale, "managedFields", owners);
         Ok(scale)
     }
@@ -57,10 +59,10 @@ impl Admission for ScaleAdmission {
         Box::pin(async move {
             let old = old.map(|old| self.scale(old)).transpose()?;
             let mut scale = WriteObject::from(self.scale(object)?);
-            let before = scale.int_at(&["spec", "replicas"]);
+            let before = spec_replicas(&scale);
             self.inner.mutate(&attributes_of_scale(attributes), &mut scale, old.as_ref(), notes).await?;
             // Only the replicas are written.
-            let replicas = scale.int_at(&["spec", "replicas"]);
+            let replicas = spec_replicas(&scale);
             if replicas != before {
                 validate(&scale)?;
                 set_replicas(self.fields.as_ref(), object, replicas.unwrap_or(0));

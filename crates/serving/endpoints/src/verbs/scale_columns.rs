@@ -2,13 +2,12 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use binnacle_fields::autoscaling::v1::{Scale, ScaleSpec, ScaleStatus};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{Field, FieldRef, Message};
 use binnacle_meta::{Time, human_duration};
 use binnacle_schema::{Value, value};
 use binnacle_scheme::Columns;
-
-const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
-const SCALE_SPEC: &str = "io.k8s.api.autoscaling.v1.ScaleSpec";
-const SCALE_STATUS: &str = "io.k8s.api.autoscaling.v1.ScaleStatus";
 
 /// The columns of a Scale. kube-apiserver describes those of custom resources differently.
 pub(super) struct ScaleColumns {
@@ -17,12 +16,11 @@ pub(super) struct ScaleColumns {
 
 impl Columns for ScaleColumns {
     fn definitions(&self) -> Value {
-        let of = |definition, field| binnacle_apimachinery::descriptions::field(definition, field).unwrap_or("");
         let (format, desired, available, age) = match self.is_custom {
             true => ("name", "Number of desired replicas", "Number of actual replicas", "date"),
-            false => ("", of(SCALE_SPEC, "replicas"), of(SCALE_STATUS, "replicas"), "string"),
+            false => ("", described(ScaleSpec::REPLICAS), described(ScaleStatus::REPLICAS), "string"),
         };
-        let (name, created) = (of(OBJECT_META, "name"), of(OBJECT_META, "creationTimestamp"));
+        let (name, created) = (described(ObjectMeta::NAME), described(ObjectMeta::CREATION_TIMESTAMP));
         let column = |name: &str, ty: &str, format: &str, description: &str| value!({"name": name, "type": ty, "format": format, "description": description, "priority": 0i64});
         Value::List(vec![
             column("Name", "string", format, name),
@@ -33,18 +31,23 @@ impl Columns for ScaleColumns {
     }
 
     fn cells(&self, scale: &Value, now: SystemTime) -> Vec<Value> {
-        let replicas = |part: &str| Value::from(scale.int_at(&[part, "replicas"]).unwrap_or(0));
+        let scale = FieldRef::<Scale>::root(scale);
+        let metadata = scale.at(Scale::METADATA);
         vec![
-            Value::from(scale.str_at(&["metadata", "name"])),
-            replicas("spec"),
-            replicas("status"),
-            Value::from(age(scale, now)),
+            Value::from(metadata.at(ObjectMeta::NAME).str()),
+            Value::from(scale.at(Scale::SPEC).at(ScaleSpec::REPLICAS).int_or_zero()),
+            Value::from(scale.at(Scale::STATUS).at(ScaleStatus::REPLICAS).int_or_zero()),
+            Value::from(age(metadata.at(ObjectMeta::CREATION_TIMESTAMP).str(), now)),
         ]
     }
 }
 
-fn age(scale: &Value, now: SystemTime) -> String {
-    let Ok(created) = Time::parse(scale.str_at(&["metadata", "creationTimestamp"])) else {
+fn described<M: Message, T>(field: Field<M, T>) -> &'static str {
+    binnacle_apimachinery::descriptions::field(M::DEFINITION, field.name()).unwrap_or("")
+}
+
+fn age(created: &str, now: SystemTime) -> String {
+    let Ok(created) = Time::parse(created) else {
         return "<unknown>".to_owned();
     };
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,14 +1,24 @@
 //! The Scale of a workload or custom resource, and its replicas.
 
-use binnacle_meta::{FieldError, FieldPath, GroupKind, Status, Text};
+use binnacle_fields::apps::v1::{
+    Deployment as Workload, DeploymentSpec as WorkloadSpec, DeploymentStatus as WorkloadStatus,
+};
+use binnacle_fields::autoscaling::v1::{Scale, ScaleSpec, ScaleStatus};
+use binnacle_fields::meta::v1::{LabelSelector, LabelSelectorRequirement as Requirement, ObjectMeta};
+use binnacle_fields::types::{Map, Str};
+use binnacle_fields::{FieldMut, FieldRef, metadata};
+use binnacle_meta::{GroupKind, Status, Text};
 use binnacle_registry::object;
-use binnacle_schema::{Object, Value, json};
+use binnacle_schema::{Value, json};
 use binnacle_scheme::ScaleFields;
 
 pub(super) const GROUP: &str = "autoscaling";
 pub(super) const VERSION: &str = "v1";
 pub(super) const KIND: &str = "Scale";
 pub(super) const SCALE: &str = "autoscaling/v1";
+
+/// The path of the replicas of built-in workloads. Their fields have the names of a Deployment's.
+const REPLICAS_PATH: &str = "spec.replicas";
 
 /// Returns the path of the replicas, if any, in each version of the workload's kind.
 pub(super) fn replicas_by_version<'a>(
@@ -17,13 +27,13 @@ pub(super) fn replicas_by_version<'a>(
 ) -> Vec<(&'a str, Option<&'a str>)> {
     match fields {
         Some(fields) => fields.versions.iter().map(|(version, path)| (version.as_str(), path.as_deref())).collect(),
-        None => vec![(api_version, Some("spec.replicas"))],
+        None => vec![(api_version, Some(REPLICAS_PATH))],
     }
 }
 
 /// Returns the dotted path of a workload's replicas.
 pub(super) fn replicas_path(fields: Option<&ScaleFields>) -> String {
-    fields.map_or("spec.replicas".to_owned(), |fields| fields.spec_replicas.join("."))
+    fields.map_or(REPLICAS_PATH.to_owned(), |fields| fields.spec_replicas.join("."))
 }
 
 /// Checks that the parents of a custom resource's replicas are objects, as far as they exist.
@@ -47,7 +57,10 @@ pub(super) fn check_parents(fields: Option<&ScaleFields>, workload: &Value) -> R
 /// Writes the replicas of a scale into its workload.
 pub(super) fn set_replicas(fields: Option<&ScaleFields>, workload: &mut Value, replicas: i64) {
     match fields.map(|fields| &fields.spec_replicas[..]) {
-        None => drop(workload.make_at(&["spec"]).insert("replicas", replicas)),
+        None => {
+            let mut workload = FieldMut::<Workload>::root(workload);
+            workload.entry(Workload::SPEC).set(WorkloadSpec::REPLICAS, replicas);
+        }
         Some([parents @ .., member]) => {
             let parents: Vec<&str> = parents.iter().map(Text::as_str).collect();
             workload.make_at(&parents).insert(member.clone(), replicas);
@@ -56,14 +69,20 @@ pub(super) fn set_replicas(fields: Option<&ScaleFields>, workload: &mut Value, r
     }
 }
 
+/// Returns the replicas of a Scale; `None` if absent.
+pub(super) fn spec_replicas(scale: &Value) -> Option<i64> {
+    FieldRef::<Scale>::root(scale).at(Scale::SPEC).at(ScaleSpec::REPLICAS).int()
+}
+
 pub(super) fn validate(scale: &Value) -> Result<(), Status> {
-    let replicas = scale.int_at(&["spec", "replicas"]).unwrap_or(0);
-    if replicas >= 0 {
+    let root = FieldRef::<Scale>::root(scale);
+    let spec = root.at(Scale::SPEC);
+    let replicas = spec.at(ScaleSpec::REPLICAS);
+    if replicas.int_or_zero() >= 0 {
         return Ok(());
     }
-    let field = FieldPath::new("spec").child("replicas");
-    let error = FieldError::invalid(&field, replicas, "must be greater than or equal to 0");
-    Err(Status::invalid(&GroupKind::new("autoscaling", "Scale"), object::name(scale), &error.into()))
+    let error = replicas.invalid("must be greater than or equal to 0");
+    Err(Status::invalid(&GroupKind::new(GROUP, KIND), object::name(scale), &error.into()))
 }
 
 /// Returns the value at a path of members.
@@ -93,19 +112,14 @@ fn replicas_at(object: &Value, path: &[Text]) -> Result<i64, Status> {
 
 /// Returns the Scale of a workload (in its stored version), or of a custom resource with its configured fields.
 pub(super) fn scale_of(fields: Option<&ScaleFields>, workload: &Value) -> Result<Value, Status> {
-    let mut metadata = Object::new();
-    for member in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
-        if let Some(value) = workload.at(&["metadata", member]) {
-            metadata.insert(member, value.clone());
-        }
-    }
-    let mut spec = Object::new();
     let (replicas, status_replicas, selector) = match fields {
-        None => (
-            workload.int_at(&["spec", "replicas"]).unwrap_or(0),
-            workload.int_at(&["status", "replicas"]).unwrap_or(0),
-            selector(workload),
-        ),
+        None => {
+            let built_in = FieldRef::<Workload>::root(workload);
+            let (spec, status) = (built_in.at(Workload::SPEC), built_in.at(Workload::STATUS));
+            let replicas = spec.at(WorkloadSpec::REPLICAS).int_or_zero();
+            let selector = selector(spec.at(WorkloadSpec::SELECTOR));
+            (replicas, status.at(WorkloadStatus::REPLICAS).int_or_zero(), selector)
+        }
         Some(fields) => {
             let selector = fields.label_selector.as_ref().and_then(|path| at(workload, path)?.as_str());
             (
@@ -115,39 +129,42 @@ pub(super) fn scale_of(fields: Option<&ScaleFields>, workload: &Value) -> Result
             )
         }
     };
-    if replicas != 0 {
-        spec.insert("replicas", replicas);
-    }
-    let mut status = Object::new();
-    status.insert("replicas", status_replicas);
-    if !selector.is_empty() {
-        status.insert("selector", selector);
-    }
-    let mut scale = Object::new();
-    scale.insert("kind", "Scale");
-    scale.insert("apiVersion", SCALE);
-    scale.insert("metadata", metadata);
-    scale.insert("spec", spec);
-    scale.insert("status", status);
-    Ok(Value::Object(scale))
+    Ok(FieldMut::<Scale>::build(|mut scale| {
+        scale.set(Scale::KIND, KIND);
+        scale.set(Scale::API_VERSION, SCALE);
+        let (of_workload, mut of_scale) = (metadata(workload), scale.entry(Scale::METADATA));
+        of_scale.keep(of_workload, ObjectMeta::NAME);
+        of_scale.keep(of_workload, ObjectMeta::NAMESPACE);
+        of_scale.keep(of_workload, ObjectMeta::UID);
+        of_scale.keep(of_workload, ObjectMeta::RESOURCE_VERSION);
+        of_scale.keep(of_workload, ObjectMeta::CREATION_TIMESTAMP);
+        let mut spec = scale.entry(Scale::SPEC);
+        if replicas != 0 {
+            spec.set(ScaleSpec::REPLICAS, replicas);
+        }
+        let mut status = scale.entry(Scale::STATUS);
+        status.set(ScaleStatus::REPLICAS, status_replicas);
+        if !selector.is_empty() {
+            status.set(ScaleStatus::SELECTOR, selector);
+        }
+    }))
 }
 
 /// Returns the workload's selector as text: of a LabelSelector, or of the map of a replication controller.
-fn selector(workload: &Value) -> String {
-    let Some(selector) = workload.object_at(&["spec", "selector"]) else { return String::new() };
-    let is_label_selector = selector.contains("matchLabels") || selector.contains("matchExpressions");
-    let plain = if is_label_selector { selector.get("matchLabels").and_then(Value::as_object) } else { Some(selector) };
-    let mut terms: Vec<(String, String)> = plain
-        .into_iter()
-        .flat_map(|labels| labels.iter())
-        .map(|(key, value)| (key.to_string(), format!("{key}={}", value.as_str().unwrap_or(""))))
-        .collect();
-    for expression in selector.get("matchExpressions").and_then(Value::as_list).unwrap_or(&[]) {
-        let key = expression.str_at(&["key"]);
-        let mut values: Vec<&str> = expression.list_at(&["values"]).iter().filter_map(Value::as_str).collect();
+fn selector(selector: FieldRef<LabelSelector>) -> String {
+    let labels = selector.at(LabelSelector::MATCH_LABELS);
+    let expressions = selector.at(LabelSelector::MATCH_EXPRESSIONS);
+    // The values of a map are texts.
+    let is_map = labels.object().is_none() && expressions.value().as_list().is_none();
+    let plain: FieldRef<Map<Str>> = if is_map { selector.cast() } else { labels };
+    let mut terms: Vec<(String, String)> =
+        plain.entries().map(|(key, value)| (key.to_owned(), format!("{key}={}", value.str()))).collect();
+    for expression in expressions.values() {
+        let key = expression.at(Requirement::KEY).str();
+        let mut values: Vec<&str> = expression.at(Requirement::VALUES).strs().collect();
         values.sort_unstable();
         let values = values.join(",");
-        let term = match expression.str_at(&["operator"]) {
+        let term = match expression.at(Requirement::OPERATOR).str() {
             "In" => format!("{key} in ({values})"),
             "NotIn" => format!("{key} notin ({values})"),
             "Exists" => key.to_owned(),
@@ -158,4 +175,55 @@ fn selector(workload: &Value) -> String {
     // Stable: terms with equal keys keep their order.
     terms.sort_by(|a, b| a.0.cmp(&b.0));
     terms.into_iter().map(|(_, term)| term).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::{Limits, value};
+
+    use super::*;
+
+    /// Checks the selector of a Scale. `members` is the selector of the workload.
+    fn check_selector(members: &str, want: &str) {
+        let workload = format!(r#"{{"spec": {{"selector": {members}}}}}"#);
+        let workload = json::parse(workload.as_bytes(), &Limits::default()).unwrap();
+        let scale = scale_of(None, &workload).unwrap();
+        assert_eq!(scale.str_at(&["status", "selector"]), want, "{members}");
+    }
+
+    #[test]
+    fn selectors_are_texts_in_the_order_of_their_keys() {
+        check_selector("null", "");
+        check_selector("{}", "");
+        check_selector(r#"{"matchLabels": {"b": "1", "a": ""}}"#, "a=,b=1");
+        check_selector(
+            r#"{"matchLabels": {"c": "1"}, "matchExpressions": [
+                {"key": "d", "operator": "NotIn", "values": ["z", "y"]}, {"key": "a", "operator": "In", "values": ["x"]},
+                {"key": "b", "operator": "Exists"}, {"key": "e", "operator": "DoesNotExist"}
+            ]}"#,
+            "a in (x),b,c=1,d notin (y,z),!e",
+        );
+        // The map of a replication controller, whose labels may have any name.
+        check_selector(r#"{"b": "1", "a": "2"}"#, "a=2,b=1");
+        check_selector(r#"{"matchLabels": "1", "a": "2"}"#, "a=2,matchLabels=1");
+    }
+
+    #[test]
+    fn scale_has_the_identity_and_the_numbers_of_its_workload() {
+        let workload = value!({
+            "metadata": {"name": "x", "namespace": "n", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}},
+            "spec": {"replicas": 3i64}, "status": {"replicas": 2i64, "readyReplicas": 1i64},
+        });
+        let want = value!({
+            "kind": "Scale", "apiVersion": "autoscaling/v1",
+            "metadata": {"name": "x", "namespace": "n", "uid": "u", "resourceVersion": "7"},
+            "spec": {"replicas": 3i64}, "status": {"replicas": 2i64},
+        });
+        assert_eq!(scale_of(None, &workload).unwrap(), want);
+        // A replica count of zero is omitted in the spec only.
+        let want = value!({
+            "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {}, "spec": {}, "status": {"replicas": 0i64},
+        });
+        assert_eq!(scale_of(None, &value!({})).unwrap(), want);
+    }
 }

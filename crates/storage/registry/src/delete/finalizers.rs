@@ -39,7 +39,9 @@ impl DeleteRequest<'_> {
             .chain(foreground.then_some(FINALIZER_FOREGROUND))
             .map(Text::from)
             .collect();
-        let same = desired.len() == finalizers.len() && finalizers.iter().all(|f| desired.iter().any(|w| w == f));
+        // As sets: repeated finalizers are kept.
+        let same = finalizers.iter().all(|finalizer| desired.iter().any(|kept| kept == finalizer))
+            && desired.iter().all(|kept| finalizers.contains(&kept.as_str()));
         if !same {
             object::set_finalizers(object, desired);
         }

@@ -71,8 +71,9 @@ impl DeleteRequest<'_> {
         let now = self.context.now_seconds();
         let mut metadata = object::metadata_fields(object);
         let deletion = metadata.str(ObjectMeta::DELETION_TIMESTAMP);
-        let mut at = time::to_seconds(deletion).unwrap_or(now) - current + period;
-        if at < now {
+        let mut at = time::to_seconds(deletion).unwrap_or(now).saturating_sub(current).saturating_add(period);
+        // The beginning of the current second has passed.
+        if at <= now {
             at = now;
             if period != 0 {
                 period = 1;

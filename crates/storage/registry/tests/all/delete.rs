@@ -103,6 +103,97 @@ async fn deletes_pods_gracefully() {
     }
 }
 
+/// Deletes a pod on a node several times, with these grace periods; `-` is none.
+async fn check_grace_periods(periods: &str, want: &str) {
+    let cluster = Cluster::new();
+    let manifest = "{metadata: {name: a}, spec: {nodeName: node-1, containers: [{name: a, image: a}]}}";
+    cluster.create(&context(), PODS, manifest).await.unwrap();
+    let mut got = Vec::new();
+    for period in periods.split(' ') {
+        let options = DeleteOptions { grace_period_seconds: period.parse().ok(), ..DeleteOptions::default() };
+        got.push(match cluster.delete(&context(), PODS, "a", &options).await {
+            Ok(DeleteOutcome::Pending(stored)) => {
+                let period = stored.object.int_at(&["metadata", "deletionGracePeriodSeconds"]);
+                period.map_or("unset".to_owned(), |period| period.to_string())
+            }
+            Ok(_) => "gone".to_owned(),
+            Err(status) => status.code().to_string(),
+        });
+    }
+    assert_eq!(got.join(" "), want, "{periods}");
+}
+
+#[tokio::test]
+async fn later_deletes_only_shorten_the_grace_period() {
+    check_grace_periods("- - -", "30 30 30").await;
+    check_grace_periods("20 60 - 20", "20 20 20 20").await;
+    check_grace_periods("- 20 10 15", "30 20 10 10").await;
+    check_grace_periods("- 0 -", "30 gone 404").await;
+    // A negative period is a second.
+    check_grace_periods("-5", "1").await;
+    check_grace_periods("60 -1 0", "60 1 gone").await;
+}
+
+/// A period that has passed is at least a second for the kubelet, which ends the deletion.
+#[tokio::test]
+async fn shortened_grace_period_does_not_end_in_the_past() {
+    let cluster = Cluster::new();
+    let manifest = "{metadata: {name: a}, spec: {nodeName: node-1, containers: [{name: a, image: a}]}}";
+    cluster.create(&context(), PODS, manifest).await.unwrap();
+    let grace = |seconds| DeleteOptions { grace_period_seconds: Some(seconds), ..DeleteOptions::default() };
+    let first = cluster.delete(&context(), PODS, "a", &grace(60)).await;
+    assert!(matches!(first, Ok(DeleteOutcome::Pending(_))), "{first:?}");
+    tokio::time::sleep(std::time::Duration::from_millis(2100)).await;
+    let now = context().now_seconds();
+    let Ok(DeleteOutcome::Pending(stored)) = cluster.delete(&context(), PODS, "a", &grace(2)).await else {
+        panic!("the kubelet ends the deletion");
+    };
+    assert_eq!(stored.object.int_at(&["metadata", "deletionGracePeriodSeconds"]), Some(1));
+    let at = binnacle_meta::Time::parse(stored.object.str_at(&["metadata", "deletionTimestamp"])).unwrap();
+    assert!(at.unix_seconds() >= now, "{at:?} is before {now}");
+}
+
+#[tokio::test]
+async fn propagation_depends_on_options_finalizers_and_kind() {
+    let policy = |policy: &str| DeleteOptions { propagation_policy: Some(policy.into()), ..DeleteOptions::default() };
+    let orphan = |orphan| DeleteOptions { orphan_dependents: Some(orphan), ..DeleteOptions::default() };
+    let map = |finalizers: &str| (CONFIG_MAPS, format!("metadata: {{name: a, finalizers: [{finalizers}]}}"));
+    let template = "template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}";
+    let job = || ("batch/v1/jobs", format!("{{metadata: {{name: a}}, spec: {{{template}}}}}"));
+    let event = "{metadata: {name: a}, involvedObject: {namespace: default}}".to_owned();
+    for ((path, manifest), options, want) in [
+        (map(""), orphan(true), Some("orphan")),
+        (map(""), orphan(false), None),
+        // Finalizers that the client has set count unless the options have a policy.
+        (map("orphan"), DeleteOptions::default(), Some("orphan")),
+        (map("foregroundDeletion"), DeleteOptions::default(), Some("foregroundDeletion")),
+        (map("foregroundDeletion"), policy("Orphan"), Some("orphan")),
+        (map("orphan"), policy("Foreground"), Some("foregroundDeletion")),
+        (map("orphan"), policy("Background"), None),
+        (map("orphan"), orphan(false), None),
+        (map("a.b/c, orphan"), policy("Background"), Some("a.b/c")),
+        // They are compared as sets.
+        (map("orphan, orphan"), policy("Orphan"), Some("orphan orphan")),
+        // The default of jobs.
+        (job(), DeleteOptions::default(), Some("orphan")),
+        (job(), policy("Background"), None),
+        (job(), orphan(false), None),
+        // Events are not collected.
+        (("/v1/events", event), policy("Orphan"), None),
+    ] {
+        let cluster = Cluster::new();
+        cluster.create(&context(), path, &manifest).await.unwrap();
+        let got = match cluster.delete(&context(), path, "a", &options).await.unwrap() {
+            DeleteOutcome::Pending(stored) => {
+                let finalizers = stored.object.list_at(&["metadata", "finalizers"]).iter();
+                Some(finalizers.filter_map(Value::as_str).collect::<Vec<_>>().join(" "))
+            }
+            DeleteOutcome::Gone(_) | DeleteOutcome::WouldBeGone(_) => None,
+        };
+        assert_eq!(got.as_deref(), want, "{manifest} {options:?}");
+    }
+}
+
 #[tokio::test]
 async fn removing_last_finalizer_deletes_object() {
     let manifest = "metadata: {name: a, finalizers: [example.com/x, example.com/y]}";

@@ -199,7 +199,7 @@ fn keeps_names_with_their_definition() {
     assert_eq!(refused(), Some(before));
 
     // A holder that is recreated immediately gets its names back.
-    for _ in 0..10 {
+    for _ in 0..4 {
         kubectl.ok_with(&["replace", "--force", "-f", "-"], &named("tools").replace("Widget", "Tool"));
         kubectl.ok(&["wait", "--for=condition=NamesAccepted", "crd/tools.shop.test", "--timeout=30s"]);
     }
