@@ -56,7 +56,9 @@ impl Backend {
                     called.iter().filter(|other| *other == name).count()
                 };
                 match behaviour {
-                    "meet" => drop(both.wait().await),
+                    "meet" => {
+                        both.wait().await;
+                    }
                     "slow" => tokio::time::sleep(Duration::from_secs(60)).await,
                     "error" => return http::Response::builder().status(500).body(b"oops".to_vec()).unwrap(),
                     _ => {}
