@@ -95,11 +95,6 @@ where
                 // The request is unprocessed, so the client may retry it later.
                 None => reply.send_reset(Reason::REFUSED_STREAM),
             }
-            if connection.had_large_heads() {
-                // Compressed, a head of a few KB may take a millisecond to decode, and many may have arrived.
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
         }
         Poll::Ready(Ok(()))
     }));
