@@ -330,14 +330,24 @@ mod tests {
         }
     }
 
+    fn rule(rule: &str) -> Value {
+        value!([{"rule": rule}])
+    }
+
+    /// Returns a schema of a type with rules.
+    fn of(kind: &str, rules: Value) -> Value {
+        let mut schema = value!({"type": kind});
+        schema.make_object().insert(RULES, rules);
+        schema
+    }
+
+    /// Returns the schema of a list of strings with rules.
+    fn list(max: i64, rules: Value) -> Value {
+        value!({"type": "array", "maxItems": max, "items": {"type": "string", "maxLength": 10i64, "x-kubernetes-validations": rules}})
+    }
+
     #[test]
-    fn validates_expressions_and_their_costs() {
-        let rule = |rule: &str| value!([{"rule": rule}]);
-        let of = |kind: &str, rules: Value| {
-            let mut schema = value!({"type": kind});
-            schema.make_object().insert(RULES, rules);
-            schema
-        };
+    fn compiles_expressions_of_rules_and_messages() {
         check(of("integer", rule("self > 1")), &[]);
         check(of("integer", rule("type(self) == int")), &[]);
         check(
@@ -356,7 +366,10 @@ mod tests {
                 "s.properties[x].x-kubernetes-validations[0].optionalOldSelf: Invalid value: true: may not be set if oldSelf is not used in rule",
             ],
         );
-        let list = |max: i64, rules: Value| value!({"type": "array", "maxItems": max, "items": {"type": "string", "maxLength": 10i64, "x-kubernetes-validations": rules}});
+    }
+
+    #[test]
+    fn rejects_old_self_where_values_are_uncorrelatable() {
         check(list(10, rule("self == 'a'")), &[]);
         check(
             list(10, rule("self == oldSelf")),
@@ -381,13 +394,21 @@ mod tests {
                 ],
             );
         }
+    }
+
+    #[test]
+    fn limits_costs_of_rules() {
         check(
             list(20_000_000, rule("self == 'a'")),
             &[
                 "s.properties[x].items.x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget by factor of ",
             ],
         );
-        // Rules below a value without a type are accepted, and do not run, but not if there are rules above it.
+    }
+
+    /// Rules below a value without a type are accepted, and do not run, but not if there are rules above it.
+    #[test]
+    fn rejects_rules_of_values_without_a_type() {
         let below = |mut schema: Value| {
             let untyped = value!({"x-kubernetes-preserve-unknown-fields": true, "properties": {
                 "b": {"type": "string", "x-kubernetes-validations": [{"rule": "true"}]},
@@ -410,7 +431,11 @@ mod tests {
                 "s.properties[x].x-kubernetes-validations: Internal error: internal error: failed to construct type information",
             ],
         );
-        // Below rules, items of an object have the type of its values, or none.
+    }
+
+    /// Below rules, items of an object have the type of its values, or none.
+    #[test]
+    fn items_of_an_object_have_the_type_of_its_values() {
         let items_of = |mut object: Value, rule: &str| {
             let items = value!({"type": "string", "x-kubernetes-validations": [{"rule": rule}]});
             object.make_object().insert("items", items);
@@ -424,7 +449,10 @@ mod tests {
             ],
         );
         check(items_of(value!({"type": "object", "additionalProperties": {"type": "integer"}}), "self > 1"), &[]);
-        // Below rules, the names of a resource have no bounds.
+    }
+
+    #[test]
+    fn names_of_a_resource_have_no_bounds_below_rules() {
         let named = value!({"type": "string", "maxLength": 5i64, "x-kubernetes-validations": [
             {"rule": "self.contains(self)"},
         ]});
@@ -440,7 +468,11 @@ mod tests {
                 "s: Forbidden: x-kubernetes-validations estimated rule cost total",
             ],
         );
-        // If another part of the schema has an error, expressions above it are not compiled.
+    }
+
+    /// If another part of the schema has an error, expressions above it are not compiled.
+    #[test]
+    fn skips_expressions_above_other_errors() {
         check(
             value!({"type": "object", "x-kubernetes-validations": [{"rule": "1"}], "properties": {"a": {"type": "null"}}}),
             &["s.properties[x].properties[a].type: Unsupported value", "s.properties[x].properties[a].type: Forbidden"],
