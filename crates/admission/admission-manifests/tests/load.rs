@@ -54,6 +54,7 @@ fn binding(spec: &str) -> String {
 }
 
 const URL: &str = "url: 'https://x.io/a'";
+const NAME: &str = "x.static.k8s.io";
 
 #[test]
 fn loads_manifests_sorted_by_name_with_defaults() {
@@ -85,105 +86,111 @@ fn loads_manifests_sorted_by_name_with_defaults() {
     assert_eq!(read(MutatingWebhooks, &[]).unwrap().hash, "");
 }
 
+/// Returns a policy and a binding.
+fn bound(binding_spec: &str) -> String {
+    policy("p.static.k8s.io", "") + &binding(binding_spec)
+}
+
+/// Loads each text as the only file, and compares the error with kube-apiserver's.
+fn check_errors(manifest_type: ManifestType, cases: &[(String, &str)]) {
+    for (text, want) in cases {
+        let why = read(manifest_type, &[("a.yaml", text)]).map(drop).unwrap_err();
+        assert_eq!(why, format!("error loading DIR/a.yaml: {want}"), "{text}");
+    }
+}
+
 #[test]
-fn rejects_invalid_manifests_with_messages_of_kube_apiserver() {
-    let name = "x.static.k8s.io";
-    let bound = |binding_spec: &str| policy("p.static.k8s.io", "") + &binding(binding_spec);
-    for (manifest_type, text, want) in [
+fn rejects_invalid_webhooks() {
+    let cases = [
+        (webhooks("x", URL, ""), "\"x\" in file \"DIR/a.yaml\" must have a name ending with \".static.k8s.io\""),
         (
-            ValidatingWebhooks,
-            webhooks("x", URL, ""),
-            "\"x\" in file \"DIR/a.yaml\" must have a name ending with \".static.k8s.io\"",
-        ),
-        (
-            ValidatingWebhooks,
             webhooks("''", URL, ""),
             "ValidatingWebhookConfiguration \"\": metadata.name: Required value: name or generateName is required",
         ),
         (
-            ValidatingWebhooks,
-            webhooks(name, "service: {name: a, namespace: b}", ""),
+            webhooks(NAME, "service: {name: a, namespace: b}", ""),
             "webhook \"a.b.io\" in \"x.static.k8s.io\" (file \"DIR/a.yaml\"): clientConfig.service is not supported for static manifests; use clientConfig.url instead",
         ),
         (
-            ValidatingWebhooks,
-            webhooks(name, "", ""),
+            webhooks(NAME, "", ""),
             "ValidatingWebhookConfiguration \"x.static.k8s.io\": webhooks[0].clientConfig: Required value: exactly one of url or service is required",
         ),
+        (webhooks(NAME, URL, "  unknown: 1"), "strict decoding error: unknown field \"webhooks[0].unknown\""),
         (
-            ValidatingWebhooks,
-            webhooks(name, URL, "  unknown: 1"),
-            "strict decoding error: unknown field \"webhooks[0].unknown\"",
-        ),
-        (
-            ValidatingWebhooks,
-            webhooks(name, URL, "  failurePolicy: Some\n  timeoutSeconds: 99"),
+            webhooks(NAME, URL, "  failurePolicy: Some\n  timeoutSeconds: 99"),
             "ValidatingWebhookConfiguration \"x.static.k8s.io\": [webhooks[0].failurePolicy: Unsupported value: \"Some\": supported values: \"Fail\", \"Ignore\", webhooks[0].timeoutSeconds: Invalid value: 99: the timeout value must be between 1 and 30 seconds]",
         ),
+    ];
+    check_errors(ValidatingWebhooks, &cases);
+}
+
+#[test]
+fn rejects_malformed_documents_and_other_types() {
+    let cases = [
         (
-            ValidatingWebhooks,
-            webhooks(name, URL, "").replace("ValidatingWebhook", "MutatingWebhook"),
+            webhooks(NAME, URL, "").replace("ValidatingWebhook", "MutatingWebhook"),
             "unsupported resource type *v1.MutatingWebhookConfiguration",
         ),
         (
-            ValidatingWebhooks,
-            webhooks(name, URL, "").replace("k8s.io/v1\n", "k8s.io/v1beta1\n"),
+            webhooks(NAME, URL, "").replace("k8s.io/v1\n", "k8s.io/v1beta1\n"),
             "unsupported resource type *v1beta1.ValidatingWebhookConfiguration",
         ),
-        (ValidatingWebhooks, "a: b".to_owned(), "Object 'Kind' is missing in 'a: b'"),
-        (ValidatingWebhooks, "# only\n---\n# words".to_owned(), "Object 'Kind' is missing in '# only'"),
+        ("a: b".to_owned(), "Object 'Kind' is missing in 'a: b'"),
+        ("# only\n---\n# words".to_owned(), "Object 'Kind' is missing in '# only'"),
+        ("{\"a\":".to_owned(), "couldn't get version/kind; json parse error: unexpected end of JSON input"),
         (
-            ValidatingWebhooks,
-            "{\"a\":".to_owned(),
-            "couldn't get version/kind; json parse error: unexpected end of JSON input",
-        ),
-        (
-            ValidatingWebhooks,
             "apiVersion: v1\nkind: ConfigMap".to_owned(),
             "no kind \"ConfigMap\" is registered for version \"v1\" in scheme \"pkg/admission/plugin/webhook/manifest/loader/loader.go:41\"",
         ),
         (
-            ValidatingWebhooks,
             "apiVersion: v1\nkind: List\nitems: [{kind: Pod}]".to_owned(),
             "failed to decode list item: Object 'apiVersion' is missing in '{\"kind\":\"Pod\"}'",
         ),
         (
-            ValidatingWebhooks,
             "apiVersion: v1\nkind: List\nitems: 3".to_owned(),
             "json: cannot unmarshal number into Go struct field List.items of type []runtime.RawExtension",
         ),
-        (ValidatingWebhooks, "apiVersion: v1\nkind: Status".to_owned(), "unsupported resource type *v1.Status"),
+        ("apiVersion: v1\nkind: Status".to_owned(), "unsupported resource type *v1.Status"),
+    ];
+    check_errors(ValidatingWebhooks, &cases);
+}
+
+#[test]
+fn rejects_invalid_policies_and_bindings() {
+    let cases = [
         (
-            ValidatingPolicies,
             bound("policyName: q, validationActions: [Deny]"),
             "binding \"b.static.k8s.io\": spec.policyName \"q\" must end with \".static.k8s.io\"",
         ),
         (
-            ValidatingPolicies,
             bound(
                 "policyName: p.static.k8s.io, validationActions: [Deny], paramRef: {name: a, parameterNotFoundAction: Deny}",
             ),
             "binding \"b.static.k8s.io\": spec.paramRef is not supported for static manifests",
         ),
         (
-            ValidatingPolicies,
             bound("validationActions: [Deny]"),
             "ValidatingAdmissionPolicyBinding \"b.static.k8s.io\": spec.policyName: Required value",
         ),
         (
-            ValidatingPolicies,
             policy("p.static.k8s.io", "paramKind: {apiVersion: v1, kind: ConfigMap}, "),
             "ValidatingAdmissionPolicy \"p.static.k8s.io\": spec.paramKind is not supported for static manifests",
         ),
-        (ValidatingPolicies, webhooks(name, URL, ""), "unsupported resource type *v1.ValidatingWebhookConfiguration"),
-    ] {
-        let why = read(manifest_type, &[("a.yaml", &text)]).map(drop).unwrap_err();
-        assert_eq!(why, format!("error loading DIR/a.yaml: {want}"), "{text}");
-    }
-    let duplicate = webhooks(name, URL, "");
+        (webhooks(NAME, URL, ""), "unsupported resource type *v1.ValidatingWebhookConfiguration"),
+    ];
+    check_errors(ValidatingPolicies, &cases);
+}
+
+#[test]
+fn rejects_duplicate_names() {
+    let duplicate = webhooks(NAME, URL, "");
     let why = read(ValidatingWebhooks, &[("a.yaml", &duplicate), ("b.yml", &duplicate)]).map(drop).unwrap_err();
     let want = "duplicate name \"x.static.k8s.io\" found in file \"DIR/b.yml\" (previously seen in \"DIR/a.yaml\")";
     assert_eq!(why, format!("error loading DIR/b.yml: {want}"));
+}
+
+#[test]
+fn rejects_bindings_of_unknown_policies() {
     let unbound = bound("policyName: q.static.k8s.io, validationActions: [Deny]");
     let why = read(ValidatingPolicies, &[("a.yaml", &unbound)]).map(drop).unwrap_err();
     let want = "binding \"b.static.k8s.io\" references policy \"q.static.k8s.io\" which does not exist in the manifest directory";

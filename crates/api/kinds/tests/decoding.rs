@@ -21,14 +21,16 @@ fn outcome(kind: &str, text: &str) -> Result<String, String> {
         .map_err(|error| error.to_string())
 }
 
+/// Decodes each document as its kind, and compares the errors.
+fn check_errors(cases: &[(&str, &str, &str)]) {
+    for &(kind, text, want) in cases {
+        assert_eq!(outcome(kind, text), Err(want.to_owned()), "{text}");
+    }
+}
+
 #[test]
-fn reports_errors_of_go_decoder() {
-    for (kind, text, want) in [
-        (
-            "ConfigMap",
-            r#"{"metadata":{"labels":"x"}}"#,
-            "json: cannot unmarshal string into Go struct field ObjectMeta.metadata.labels of type map[string]string",
-        ),
+fn reports_scalars_of_wrong_types_like_go() {
+    check_errors(&[
         (
             "Deployment",
             r#"{"spec":{"replicas":1.0}}"#,
@@ -45,24 +47,9 @@ fn reports_errors_of_go_decoder() {
             "json: cannot unmarshal string into Go struct field PodSpec.spec.hostNetwork of type bool",
         ),
         (
-            "Lease",
-            r#"{"spec":{"renewTime":"yesterday"}}"#,
-            r#"parsing time "yesterday" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "yesterday" as "2006""#,
-        ),
-        (
-            "ConfigMap",
-            r#"{"data":{"a":true}}"#,
-            "json: cannot unmarshal bool into Go struct field ConfigMap.data of type string",
-        ),
-        (
             "ConfigMap",
             r#"{"metadata":{"name":true}}"#,
             "json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.name of type string",
-        ),
-        (
-            "ConfigMap",
-            r#"{"data":{"a":1}}"#,
-            "json: cannot unmarshal number into Go struct field ConfigMap.data of type string",
         ),
         (
             "Pod",
@@ -71,13 +58,34 @@ fn reports_errors_of_go_decoder() {
         ),
         (
             "Pod",
-            r#"{"spec":{"containers":[{"resources":{"requests":{"cpu":"1x"}}}]}}"#,
-            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+            r#"{"spec":{"containers":[{"livenessProbe":{"httpGet":{"port":true}}}]}}"#,
+            "json: cannot unmarshal bool into Go struct field HTTPGetAction.spec.containers.livenessProbe.ProbeHandler.httpGet.port of type int32",
         ),
         (
             "Pod",
-            r#"{"spec":{"containers":{}}}"#,
-            "json: cannot unmarshal object into Go struct field PodSpec.spec.containers of type []v1.Container",
+            r#"{"metadata":{"creationTimestamp":5}}"#,
+            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.creationTimestamp of type string",
+        ),
+        (
+            "CustomResourceDefinition",
+            r#"{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"items":{"type":1}}}}]}}"#,
+            "json: cannot unmarshal number into Go struct field JSONSchemaProps.spec.versions.schema.openAPIV3Schema.items.type of type string",
+        ),
+    ]);
+}
+
+#[test]
+fn reports_elements_of_wrong_types_like_go() {
+    check_errors(&[
+        (
+            "ConfigMap",
+            r#"{"data":{"a":true}}"#,
+            "json: cannot unmarshal bool into Go struct field ConfigMap.data of type string",
+        ),
+        (
+            "ConfigMap",
+            r#"{"data":{"a":1}}"#,
+            "json: cannot unmarshal number into Go struct field ConfigMap.data of type string",
         ),
         (
             "Pod",
@@ -95,33 +103,66 @@ fn reports_errors_of_go_decoder() {
             "json: cannot unmarshal number into Go struct field Container.spec.containers.args of type string",
         ),
         (
-            "Pod",
-            r#"{"spec":{"volumes":[{"hostPath":"/"}]}}"#,
-            "json: cannot unmarshal string into Go struct field Volume.spec.volumes.VolumeSource.hostPath of type v1.HostPathVolumeSource",
-        ),
-        (
-            "Pod",
-            r#"{"spec":{"containers":[{"livenessProbe":{"httpGet":{"port":true}}}]}}"#,
-            "json: cannot unmarshal bool into Go struct field HTTPGetAction.spec.containers.livenessProbe.ProbeHandler.httpGet.port of type int32",
-        ),
-        ("Pod", r#"{"spec":"x"}"#, "json: cannot unmarshal string into Go struct field Pod.spec of type v1.PodSpec"),
-        (
-            "Pod",
-            r#"{"metadata":{"creationTimestamp":5}}"#,
-            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.creationTimestamp of type string",
-        ),
-        ("Pod", r#"[]"#, "json: cannot unmarshal array into Go value of type v1.Pod"),
-        ("Secret", r#"{"data":{"k":"!"}}"#, "illegal base64 data at input byte 0"),
-        (
             "Secret",
             r#"{"data":{"k":[256]}}"#,
             "json: cannot unmarshal number 256 into Go struct field Secret.data of type uint8",
         ),
+    ]);
+}
+
+#[test]
+fn reports_maps_lists_and_structs_of_wrong_types_like_go() {
+    check_errors(&[
+        (
+            "ConfigMap",
+            r#"{"metadata":{"labels":"x"}}"#,
+            "json: cannot unmarshal string into Go struct field ObjectMeta.metadata.labels of type map[string]string",
+        ),
+        (
+            "Pod",
+            r#"{"spec":{"containers":{}}}"#,
+            "json: cannot unmarshal object into Go struct field PodSpec.spec.containers of type []v1.Container",
+        ),
+        (
+            "Pod",
+            r#"{"spec":{"volumes":[{"hostPath":"/"}]}}"#,
+            "json: cannot unmarshal string into Go struct field Volume.spec.volumes.VolumeSource.hostPath of type v1.HostPathVolumeSource",
+        ),
+        ("Pod", r#"{"spec":"x"}"#, "json: cannot unmarshal string into Go struct field Pod.spec of type v1.PodSpec"),
+        ("Pod", r#"[]"#, "json: cannot unmarshal array into Go value of type v1.Pod"),
         (
             "Secret",
             r#"{"data":[]}"#,
             "json: cannot unmarshal array into Go struct field Secret.data of type map[string][]uint8",
         ),
+    ]);
+}
+
+#[test]
+fn reports_values_that_cannot_be_parsed_like_go() {
+    check_errors(&[
+        (
+            "Lease",
+            r#"{"spec":{"renewTime":"yesterday"}}"#,
+            r#"parsing time "yesterday" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "yesterday" as "2006""#,
+        ),
+        (
+            "Pod",
+            r#"{"spec":{"containers":[{"resources":{"requests":{"cpu":"1x"}}}]}}"#,
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+        ),
+        ("Secret", r#"{"data":{"k":"!"}}"#, "illegal base64 data at input byte 0"),
+        (
+            "CustomResourceDefinition",
+            r#"{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"additionalProperties":1}}}]}}"#,
+            "boolean or JSON schema expected",
+        ),
+    ]);
+}
+
+#[test]
+fn reports_first_wrong_type_unless_a_value_cannot_be_parsed() {
+    check_errors(&[
         // The first wrong type is reported. A value that cannot be parsed takes precedence over it, malformed JSON over
         // both.
         (
@@ -136,19 +177,7 @@ fn reports_errors_of_go_decoder() {
         ),
         ("Pod", r#"{"spec":{"hostNetwork":1},}"#, "invalid character '}' looking for beginning of object key string"),
         ("Pod", r#"{"spec":{"#, "unexpected end of JSON input"),
-        (
-            "CustomResourceDefinition",
-            r#"{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"additionalProperties":1}}}]}}"#,
-            "boolean or JSON schema expected",
-        ),
-        (
-            "CustomResourceDefinition",
-            r#"{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"items":{"type":1}}}}]}}"#,
-            "json: cannot unmarshal number into Go struct field JSONSchemaProps.spec.versions.schema.openAPIV3Schema.items.type of type string",
-        ),
-    ] {
-        assert_eq!(outcome(kind, text), Err(want.to_owned()), "{text}");
-    }
+    ]);
 }
 
 #[test]

@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 
 use binnacle_features::Features;
 use binnacle_kinds::{strategy, tables};
-use binnacle_meta::FieldPath;
-use binnacle_meta::Text;
+use binnacle_meta::{FieldErrors, FieldPath, Text};
 use binnacle_patch::apply;
-use binnacle_schema::{Limits, Value, canonical, decode, defaults, json, proto};
-use binnacle_scheme::StrategyContext;
+use binnacle_schema::{Limits, Message, Value, canonical, decode, defaults, json, proto};
+use binnacle_scheme::{Strategy, StrategyContext};
 use binnacle_validation::metadata;
 
 const POD: &str = include_str!("../../../api/kinds/examples/pod.json");
@@ -19,154 +18,208 @@ const ROUNDS: u32 = 20;
 
 fn main() {
     let only = std::env::args().nth(1).unwrap_or_default();
-    let rows = Rows { only };
-    let message = tables::kind("", "v1", "Pod").expect("the tables have pods");
-    let pods = strategy("", "Pod");
     let features = Features::default();
-    let ctx = StrategyContext {
-        features: &features,
-        now: 1_800_000_000,
-        namespace: "kload",
-        api_version: "v1",
-        dry_run: false,
+    let stages = Stages {
+        rows: Rows { only },
+        message: tables::kind("", "v1", "Pod").expect("the tables have pods"),
+        rules: strategy("", "Pod"),
+        ctx: StrategyContext {
+            features: &features,
+            now: 1_800_000_000,
+            namespace: "kload",
+            api_version: "v1",
+            dry_run: false,
+        },
+        metadata: FieldPath::new("metadata"),
     };
-    let main_reset = ["status".into()];
-    let update = |subresource, reset| apply::Update {
-        message,
-        api_version: "v1",
-        manager: "kload",
-        subresource,
-        now: 1_800_000_000,
-        reset,
-    };
-    let status_reset = ["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"].map(Text::new_static);
+    let full = decode::json(POD.as_bytes(), stages.message, &Limits::default()).expect("the pod is well formed").value;
+    let sent = as_sent(&full);
+    let text = json::to_string(&sent);
+    println!("one pod: {} bytes as sent, {} as kept", text.len(), json::to_string(&full).len());
 
-    // The object as a client sends it: without status and managed fields.
-    let full = decode::json(POD.as_bytes(), message, &Limits::default()).expect("the pod is well formed").value;
+    stages.decode(&sent, &text);
+    let object = stages.prepare(&sent);
+    stages.validate(&object);
+    stages.encode(object, text.len());
+    stages.update_status(&full);
+}
+
+/// Returns the object as a client sends it: without status and managed fields.
+fn as_sent(full: &Value) -> Value {
     let mut sent = full.clone();
     sent.make_object().remove("status");
     for server in ["managedFields", "uid", "creationTimestamp", "generation"] {
         sent.make_at(&["metadata"]).remove(server);
     }
-    let text = json::to_string(&sent);
-    println!("one pod: {} bytes as sent, {} as kept", text.len(), json::to_string(&full).len());
+    sent
+}
 
-    rows.time("clone of the tree", || (), |()| sent.clone());
-    rows.time(
-        "create: decode JSON",
-        || (),
-        |()| decode::json(black_box(text.as_bytes()), message, &Limits::default()).is_ok(),
-    );
-    let set_defaults = |object: &mut Value| {
-        defaults::apply_constants(object, message);
-        pods.set_defaults("v1", object);
-    };
-    rows.time(
-        "create: defaults",
-        || sent.clone(),
-        |mut object| {
-            set_defaults(&mut object);
-            object
-        },
-    );
-    let mut object = sent.clone();
-    set_defaults(&mut object);
-    rows.time(
-        "create: managed fields",
-        || object.clone(),
-        |mut object| {
-            apply::track_update(&update("", &main_reset), None, &mut object);
-            object
-        },
-    );
-    apply::track_update(&update("", &main_reset), None, &mut object);
-    rows.time(
-        "create: prepare",
-        || object.clone(),
-        |mut object| {
-            pods.prepare_for_create(&ctx, &mut object);
-            object
-        },
-    );
-    pods.prepare_for_create(&ctx, &mut object);
-    let none = Value::Null;
-    let path = FieldPath::new("metadata");
-    let check_metadata = |object: &Value| {
+/// The stages of writing a pod.
+struct Stages<'a> {
+    rows: Rows,
+    message: &'static Message,
+    rules: &'static dyn Strategy,
+    ctx: StrategyContext<'a>,
+    /// The path of the metadata.
+    metadata: FieldPath,
+}
+
+impl Stages<'_> {
+    fn decode(&self, sent: &Value, text: &str) {
+        self.rows.time("clone of the tree", || (), |()| sent.clone());
+        self.rows.time(
+            "create: decode JSON",
+            || (),
+            |()| decode::json(black_box(text.as_bytes()), self.message, &Limits::default()).is_ok(),
+        );
+    }
+
+    /// Returns the object as it is validated.
+    fn prepare(&self, sent: &Value) -> Value {
+        let reset = [Text::new_static("status")];
+        self.rows.time(
+            "create: defaults",
+            || sent.clone(),
+            |mut object| {
+                self.set_defaults(&mut object);
+                object
+            },
+        );
+        let mut object = sent.clone();
+        self.set_defaults(&mut object);
+        self.rows.time(
+            "create: managed fields",
+            || object.clone(),
+            |mut object| {
+                apply::track_update(&self.update("", &reset), None, &mut object);
+                object
+            },
+        );
+        apply::track_update(&self.update("", &reset), None, &mut object);
+        self.rows.time(
+            "create: prepare",
+            || object.clone(),
+            |mut object| {
+                self.rules.prepare_for_create(&self.ctx, &mut object);
+                object
+            },
+        );
+        self.rules.prepare_for_create(&self.ctx, &mut object);
+        object
+    }
+
+    fn validate(&self, object: &Value) {
+        self.rows.time("create: validate metadata", || (), |()| self.check_metadata(black_box(object)));
+        self.rows.time("create: validate", || (), |()| self.rules.validate(&self.ctx, black_box(object)));
+        self.rows.time(
+            "create: warnings",
+            || (),
+            |()| (self.rules.warnings_on_receipt(black_box(object)), self.rules.warnings(black_box(object), None)),
+        );
+    }
+
+    fn encode(&self, mut object: Value, sent_len: usize) {
+        self.rows.time(
+            "create: canonical form",
+            || object.clone(),
+            |mut object| {
+                canonical::canonicalize(&mut object, self.message);
+                object
+            },
+        );
+        canonical::canonicalize(&mut object, self.message);
+        let mut out = Vec::with_capacity(3 * sent_len);
+        self.rows.time(
+            "create: encode protobuf",
+            || (),
+            |()| {
+                out.clear();
+                proto::encode(black_box(&object), self.message, &mut out);
+                out.len()
+            },
+        );
+        self.rows.time(
+            "create: encode JSON",
+            || (),
+            |()| {
+                out.clear();
+                json::write(black_box(&object), &mut out);
+                out.len()
+            },
+        );
+    }
+
+    fn update_status(&self, full: &Value) {
+        let reset = ["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"].map(Text::new_static);
+        let mut raw = Vec::new();
+        proto::encode(full, self.message, &mut raw);
+        self.rows.time(
+            "status: decode stored",
+            || (),
+            |()| proto::decode(black_box(&raw), self.message, proto::DEPTH).is_ok(),
+        );
+        let mut next = full.clone();
+        next.make_at(&["status"]).insert("message", "another");
+        self.rows.time(
+            "status: prepare",
+            || next.clone(),
+            |mut next| {
+                self.rules.prepare_for_subresource("status", &self.ctx, &mut next, full);
+                next
+            },
+        );
+        self.rows.time(
+            "status: managed fields",
+            || next.clone(),
+            |mut next| {
+                apply::track_update(&self.update("status", &reset), Some(full), &mut next);
+                next
+            },
+        );
+        self.rows.time(
+            "status: validate",
+            || (),
+            |()| {
+                (
+                    self.check_metadata(black_box(&next)),
+                    self.rules.validate_subresource("status", &self.ctx, black_box(&next), black_box(full)),
+                )
+            },
+        );
+        self.rows.time(
+            "update: validate",
+            || (),
+            |()| {
+                (
+                    self.check_metadata(black_box(&next)),
+                    self.rules.validate_update(&self.ctx, black_box(&next), black_box(full)),
+                )
+            },
+        );
+    }
+
+    fn update<'a>(&'a self, subresource: &'a str, reset: &'a [Text]) -> apply::Update<'a> {
+        apply::Update {
+            message: self.message,
+            api_version: "v1",
+            manager: "kload",
+            subresource,
+            now: 1_800_000_000,
+            reset,
+        }
+    }
+
+    fn set_defaults(&self, object: &mut Value) {
+        defaults::apply_constants(object, self.message);
+        self.rules.set_defaults("v1", object);
+    }
+
+    fn check_metadata(&self, object: &Value) -> FieldErrors {
+        let none = Value::Null;
         let own = object.get("metadata").unwrap_or(&none);
-        metadata::validate(own, true, |name, prefix| pods.validate_name(&features, name, prefix), &path)
-    };
-    rows.time("create: validate metadata", || (), |()| check_metadata(black_box(&object)));
-    rows.time("create: validate", || (), |()| pods.validate(&ctx, black_box(&object)));
-    rows.time(
-        "create: warnings",
-        || (),
-        |()| (pods.warnings_on_receipt(black_box(&object)), pods.warnings(black_box(&object), None)),
-    );
-    rows.time(
-        "create: canonical form",
-        || object.clone(),
-        |mut object| {
-            canonical::canonicalize(&mut object, message);
-            object
-        },
-    );
-    canonical::canonicalize(&mut object, message);
-    let mut out = Vec::with_capacity(3 * text.len());
-    rows.time(
-        "create: encode protobuf",
-        || (),
-        |()| {
-            out.clear();
-            proto::encode(black_box(&object), message, &mut out);
-            out.len()
-        },
-    );
-    rows.time(
-        "create: encode JSON",
-        || (),
-        |()| {
-            out.clear();
-            json::write(black_box(&object), &mut out);
-            out.len()
-        },
-    );
-
-    let mut raw = Vec::new();
-    proto::encode(&full, message, &mut raw);
-    rows.time("status: decode stored", || (), |()| proto::decode(black_box(&raw), message, proto::DEPTH).is_ok());
-    let mut next = full.clone();
-    next.make_at(&["status"]).insert("message", "another");
-    rows.time(
-        "status: prepare",
-        || next.clone(),
-        |mut next| {
-            pods.prepare_for_subresource("status", &ctx, &mut next, &full);
-            next
-        },
-    );
-    rows.time(
-        "status: managed fields",
-        || next.clone(),
-        |mut next| {
-            apply::track_update(&update("status", &status_reset), Some(&full), &mut next);
-            next
-        },
-    );
-    rows.time(
-        "status: validate",
-        || (),
-        |()| {
-            (
-                check_metadata(black_box(&next)),
-                pods.validate_subresource("status", &ctx, black_box(&next), black_box(&full)),
-            )
-        },
-    );
-    rows.time(
-        "update: validate",
-        || (),
-        |()| (check_metadata(black_box(&next)), pods.validate_update(&ctx, black_box(&next), black_box(&full))),
-    );
+        let features = self.ctx.features;
+        metadata::validate(own, true, |name, prefix| self.rules.validate_name(features, name, prefix), &self.metadata)
+    }
 }
 
 struct Rows {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use binnacle_store::{Revision, Store};
-use binnacle_watchcache::{Cache, Interest, Start, WatchError, WatchItem, WindowLimits};
+use binnacle_watchcache::{Cache, Interest, Selection, Start, WatchError, WatchItem, Watcher, WindowLimits};
 use support::*;
 
 const WRITERS: u64 = 6;
@@ -72,100 +72,15 @@ async fn run(seed: u64) {
 
     let mut writers = Vec::new();
     for writer in 0..WRITERS {
-        let store = store.clone();
-        let mut dice = Dice(seed * 1000 + writer + 1);
-        writers.push(tokio::spawn(async move {
-            for step in 0..WRITES {
-                let path = format!("ns-{}/{}", dice.roll(3), dice.roll(12));
-                match dice.roll(4) {
-                    0 => delete(&*store, &path).await,
-                    _ => put(&*store, &path, &value(&mut dice)).await,
-                };
-                if writer == 0 && step % 100 == 50 {
-                    store.cut();
-                }
-            }
-        }));
+        writers.push(tokio::spawn(write_at_random(store.clone(), writer, Dice(seed * 1000 + writer + 1))));
     }
 
     let (finish, finished) = tokio::sync::watch::channel(None::<Revision>);
     let mut watchers = Vec::new();
     for number in 0..WATCHERS {
-        let (store, cache, mut finished) = (store.clone(), cache.clone(), finished.clone());
-        let mut dice = Dice(seed * 7919 + number + 1);
-        watchers.push(tokio::spawn(async move {
-            // Some watches start early, some in the middle, some at the end.
-            let started = first_write.0 + dice.roll(WRITERS * WRITES / 2);
-            cache.wait_for(Revision(started), soon()).await.ok();
-            let interest = random_interest(&mut dice);
-            let selection = cache.selection(interest.clone());
-            let (start, from, listing) = match dice.roll(3) {
-                0 => (Start::After(first_write), first_write, Listing::new()),
-                1 => {
-                    let snapshot = cache.snapshot(soon()).await.unwrap();
-                    let from = snapshot.revision();
-                    (Start::After(from), from, Listing::new())
-                }
-                _ => {
-                    let snapshot = cache.wait_consistent(soon()).await.unwrap();
-                    let from = snapshot.revision();
-                    let mut listing = Listing::new();
-                    for entry in snapshot.iter(&selection, "") {
-                        let value = String::from_utf8(entry.value().to_vec()).unwrap();
-                        listing.insert(entry.path().to_owned(), (entry.revision().0, value));
-                    }
-                    (Start::Snapshot { snapshot, mark_end: true }, from, listing)
-                }
-            };
-            let with_state = matches!(start, Start::Snapshot { .. });
-            let mut watcher = cache.subscribe(selection, start, soon()).await.unwrap();
-            let mut items: Vec<WatchItem> = Vec::new();
-            let lazy = dice.roll(3) == 0;
-            let mut bookmark = Revision(0);
-            loop {
-                if let Some(last) = *finished.borrow()
-                    && watcher.progress() >= last
-                {
-                    break;
-                }
-                if lazy {
-                    tokio::time::sleep(Duration::from_millis(dice.roll(20))).await;
-                }
-                let max = 1 + dice.roll(50) as usize;
-                tokio::select! {
-                    next = watcher.next_batch(max, &mut items) => next.unwrap(),
-                    _ = finished.changed() => {}
-                    // Progress may be made without an event.
-                    () = tokio::time::sleep(Duration::from_millis(5)) => {}
-                }
-                bookmark = bookmark.max(watcher.progress());
-                // After a bookmark, no events up to its revision may be sent.
-                let bookmarked = bookmark;
-                let before = items.len();
-                if let Ok(next) = tokio::time::timeout(Duration::ZERO, watcher.next_batch(max, &mut items)).await {
-                    next.unwrap();
-                }
-                assert!(items[before..].iter().all(|item| item.revision() > bookmarked), "below a bookmark");
-            }
-            if with_state {
-                let end = items.iter().position(|item| matches!(item, WatchItem::InitialEventsEnd(_))).unwrap();
-                assert_eq!(items[end].revision(), from);
-                let initial: Vec<ObservedItem> = items.drain(..=end).filter_map(|item| observed(&item)).collect();
-                let received: Listing = initial.into_iter().map(|s| (s.path, (s.revision, s.value))).collect();
-                assert_eq!(received, listing);
-            }
-            let items: Vec<ObservedItem> = items.iter().filter_map(observed).collect();
-            let last = finished.borrow().unwrap();
-            let all = history(&store.inner, last).await;
-            let want = expected(&all, from, |path, value| selects(&interest, path, value));
-            assert_eq!(items, want, "{interest:?} from {from:?}");
-            // The initial state and the stream must lead to the final list.
-            let before: Vec<ObservedItem> = expected(&all, Revision(0), |path, value| selects(&interest, path, value));
-            let earlier: Vec<ObservedItem> =
-                before.into_iter().filter(|observed| observed.revision <= from.0).collect();
-            let end_state = replay(replay(Listing::new(), &earlier), &items);
-            assert_eq!(end_state, list(&cache, interest).await.1);
-        }));
+        let (store, cache, finished) = (store.clone(), cache.clone(), finished.clone());
+        let client = Client { store, cache, finished, first_write, dice: Dice(seed * 7919 + number + 1) };
+        watchers.push(tokio::spawn(client.watch_and_compare()));
     }
     for writer in writers {
         writer.await.unwrap();
@@ -176,6 +91,125 @@ async fn run(seed: u64) {
     for watcher in watchers {
         watcher.await.unwrap();
     }
+}
+
+/// Writes random objects. The first writer also cuts the watches of the store.
+async fn write_at_random(store: Arc<FaultyStore>, writer: u64, mut dice: Dice) {
+    for step in 0..WRITES {
+        let path = format!("ns-{}/{}", dice.roll(3), dice.roll(12));
+        match dice.roll(4) {
+            0 => delete(&*store, &path).await,
+            _ => put(&*store, &path, &value(&mut dice)).await,
+        };
+        if writer == 0 && step % 100 == 50 {
+            store.cut();
+        }
+    }
+}
+
+/// A client with a random watch.
+struct Client {
+    store: Arc<FaultyStore>,
+    cache: Arc<Cache>,
+    /// The last revision, once all writers have finished.
+    finished: tokio::sync::watch::Receiver<Option<Revision>>,
+    first_write: Revision,
+    dice: Dice,
+}
+
+impl Client {
+    async fn watch_and_compare(mut self) {
+        // Some watches start early, some in the middle, some at the end.
+        let started = self.first_write.0 + self.dice.roll(WRITERS * WRITES / 2);
+        self.cache.wait_for(Revision(started), soon()).await.ok();
+        let interest = random_interest(&mut self.dice);
+        let selection = self.cache.selection(interest.clone());
+        let (start, from, listing) = self.random_start(&selection).await;
+        let with_state = matches!(start, Start::Snapshot { .. });
+        let mut watcher = self.cache.subscribe(selection, start, soon()).await.unwrap();
+        let mut items = self.read(&mut watcher).await;
+        if with_state {
+            take_initial_state(&mut items, from, listing);
+        }
+        let items: Vec<ObservedItem> = items.iter().filter_map(observed).collect();
+        self.compare_with_history(interest, from, &items).await;
+    }
+
+    /// Returns the start of a watch, its revision, and the list that it starts with.
+    async fn random_start(&mut self, selection: &Selection) -> (Start, Revision, Listing) {
+        match self.dice.roll(3) {
+            0 => (Start::After(self.first_write), self.first_write, Listing::new()),
+            1 => {
+                let snapshot = self.cache.snapshot(soon()).await.unwrap();
+                let from = snapshot.revision();
+                (Start::After(from), from, Listing::new())
+            }
+            _ => {
+                let snapshot = self.cache.wait_consistent(soon()).await.unwrap();
+                let from = snapshot.revision();
+                let mut listing = Listing::new();
+                for entry in snapshot.iter(selection, "") {
+                    let value = String::from_utf8(entry.value().to_vec()).unwrap();
+                    listing.insert(entry.path().to_owned(), (entry.revision().0, value));
+                }
+                (Start::Snapshot { snapshot, mark_end: true }, from, listing)
+            }
+        }
+    }
+
+    /// Reads up to the last revision. Some clients read slowly.
+    async fn read(&mut self, watcher: &mut Watcher) -> Vec<WatchItem> {
+        let mut items: Vec<WatchItem> = Vec::new();
+        let lazy = self.dice.roll(3) == 0;
+        let mut bookmark = Revision(0);
+        loop {
+            if let Some(last) = *self.finished.borrow()
+                && watcher.progress() >= last
+            {
+                break;
+            }
+            if lazy {
+                tokio::time::sleep(Duration::from_millis(self.dice.roll(20))).await;
+            }
+            let max = 1 + self.dice.roll(50) as usize;
+            tokio::select! {
+                next = watcher.next_batch(max, &mut items) => next.unwrap(),
+                _ = self.finished.changed() => {}
+                // Progress may be made without an event.
+                () = tokio::time::sleep(Duration::from_millis(5)) => {}
+            }
+            bookmark = bookmark.max(watcher.progress());
+            // After a bookmark, no events up to its revision may be sent.
+            let bookmarked = bookmark;
+            let before = items.len();
+            if let Ok(next) = tokio::time::timeout(Duration::ZERO, watcher.next_batch(max, &mut items)).await {
+                next.unwrap();
+            }
+            assert!(items[before..].iter().all(|item| item.revision() > bookmarked), "below a bookmark");
+        }
+        items
+    }
+
+    async fn compare_with_history(&self, interest: Interest, from: Revision, items: &[ObservedItem]) {
+        let last = self.finished.borrow().unwrap();
+        let all = history(&self.store.inner, last).await;
+        let want = expected(&all, from, |path, value| selects(&interest, path, value));
+        assert_eq!(items, want, "{interest:?} from {from:?}");
+        // The initial state and the stream must lead to the final list.
+        let before: Vec<ObservedItem> = expected(&all, Revision(0), |path, value| selects(&interest, path, value));
+        let earlier: Vec<ObservedItem> = before.into_iter().filter(|observed| observed.revision <= from.0).collect();
+        let end_state = replay(replay(Listing::new(), &earlier), items);
+        assert_eq!(end_state, list(&self.cache, interest).await.1);
+    }
+}
+
+/// Removes the initial state from the items of a watch. It must be the list that the watch starts with.
+fn take_initial_state(items: &mut Vec<WatchItem>, from: Revision, listing: Listing) {
+    let end = items.iter().position(|item| matches!(item, WatchItem::InitialEventsEnd(_))).unwrap();
+    assert_eq!(items[end].revision(), from);
+    let initial: Vec<ObservedItem> = items.drain(..=end).filter_map(|item| observed(&item)).collect();
+    let received: Listing = initial.into_iter().map(|s| (s.path, (s.revision, s.value))).collect();
+    assert_eq!(received, listing);
 }
 
 /// Clients with a very small window: each one lists, watches, and starts again when its revision is too old.

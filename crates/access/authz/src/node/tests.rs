@@ -59,6 +59,9 @@ fn unrelated() -> Result<(), String> {
     refused("no relationship found between node 'n1' and this object")
 }
 
+/// The verb, resource, name and field selector of a request as in [`Fixture::authorize`], and the decision.
+type Case<'a> = (&'a str, &'a str, &'a str, &'a str, Result<(), String>);
+
 struct Fixture {
     graph: Arc<NodeGraph>,
     features: NodeFeatures,
@@ -101,13 +104,22 @@ impl Fixture {
         };
         self.decide(user, attributes).await
     }
+
+    /// Checks the decisions about requests of a user.
+    async fn check<'a>(&self, user: &User, cases: impl IntoIterator<Item = Case<'a>>) {
+        for (verb, resource, name, fields, want) in cases {
+            assert_eq!(
+                self.authorize(user, verb, resource, name, fields).await,
+                want,
+                "{verb} {resource} {name} {fields}"
+            );
+        }
+    }
 }
 
 #[tokio::test]
-async fn allows_only_requests_for_related_objects() {
-    let fixture = Fixture::from(cluster());
-    let n1 = node("n1");
-    for (verb, resource, name, fields, want) in [
+async fn allows_only_secrets_and_config_maps_of_own_pods() {
+    let cases = [
         ("get", "/secrets", "ns/s1", "", Ok(())),
         ("watch", "/secrets", "ns/s1", "metadata.name=s1", Ok(())),
         ("get", "/secrets", "ns/s2", "", unrelated()),
@@ -118,6 +130,13 @@ async fn allows_only_requests_for_related_objects() {
         ("update", "/secrets", "ns/s1", "", refused("can only read resources of this type")),
         ("get", "/secrets/x", "ns/s1", "", refused("cannot read subresource")),
         ("get", "/configmaps", "ns/s1", "", unrelated()),
+    ];
+    Fixture::from(cluster()).check(&node("n1"), cases).await;
+}
+
+#[tokio::test]
+async fn allows_only_volumes_of_own_pods() {
+    let cases = [
         ("get", "/persistentvolumeclaims", "ns/claim", "", Ok(())),
         ("list", "/persistentvolumeclaims", "ns/claim", "", refused("can only get individual resources of this type")),
         ("patch", "/persistentvolumeclaims/status", "ns/claim", "", Ok(())),
@@ -127,6 +146,13 @@ async fn allows_only_requests_for_related_objects() {
         ("get", "/secrets", "csi/key", "", Ok(())),
         ("get", "storage.k8s.io/volumeattachments", "va", "", Ok(())),
         ("get", "storage.k8s.io/volumeattachments", "vb", "", unrelated()),
+    ];
+    Fixture::from(cluster()).check(&node("n1"), cases).await;
+}
+
+#[tokio::test]
+async fn allows_only_service_accounts_of_own_pods() {
+    let cases = [
         ("get", "/serviceaccounts", "ns/sa", "", Ok(())),
         ("get", "/serviceaccounts", "ns/other", "", unrelated()),
         ("create", "/serviceaccounts/token", "ns/sa", "", Ok(())),
@@ -139,6 +165,13 @@ async fn allows_only_requests_for_related_objects() {
             refused("can only create token subresource of serviceaccount"),
         ),
         ("delete", "/serviceaccounts", "ns/sa", "", refused("can only create tokens for individual service accounts")),
+    ];
+    Fixture::from(cluster()).check(&node("n1"), cases).await;
+}
+
+#[tokio::test]
+async fn allows_only_own_leases_and_csi_nodes() {
+    let cases = [
         ("update", "coordination.k8s.io/leases", "kube-node-lease/n1", "", Ok(())),
         ("create", "coordination.k8s.io/leases", "kube-node-lease/", "", Ok(())),
         (
@@ -170,6 +203,13 @@ async fn allows_only_requests_for_related_objects() {
             "",
             refused("can only access CSINode with the same name as the requesting node"),
         ),
+    ];
+    Fixture::from(cluster()).check(&node("n1"), cases).await;
+}
+
+#[tokio::test]
+async fn allows_only_own_resource_slices() {
+    let cases = [
         ("get", "resource.k8s.io/resourceslices", "slice", "", Ok(())),
         ("get", "resource.k8s.io/resourceslices", "shared", "", unrelated()),
         ("list", "resource.k8s.io/resourceslices", "", "spec.nodeName=n1", Ok(())),
@@ -180,11 +220,25 @@ async fn allows_only_requests_for_related_objects() {
             "spec.nodeName!=n1",
             refused("can only list/watch/deletecollection resourceslices with nodeName field selector"),
         ),
+    ];
+    Fixture::from(cluster()).check(&node("n1"), cases).await;
+}
+
+#[tokio::test]
+async fn allows_reads_of_own_node_only() {
+    let cases = [
         ("get", "/nodes", "n1", "", Ok(())),
         ("get", "/nodes", "n2", "", refused("node 'n1' cannot read 'n2', only its own Node object")),
         ("list", "/nodes", "", "", refused("node 'n1' cannot read all nodes, only its own Node object")),
         ("patch", "/nodes/status", "n2", "", Ok(())),
         ("get", "/nodes/proxy", "n1", "", refused("")),
+    ];
+    Fixture::from(cluster()).check(&node("n1"), cases).await;
+}
+
+#[tokio::test]
+async fn allows_reads_of_own_pods_only() {
+    let cases = [
         ("get", "/pods", "ns/a", "", Ok(())),
         ("get", "/pods", "ns/b", "", unrelated()),
         ("list", "/pods", "", "spec.nodeName=n1", Ok(())),
@@ -202,16 +256,18 @@ async fn allows_only_requests_for_related_objects() {
         ("create", "/pods/eviction", "ns/b", "", Ok(())),
         ("get", "/pods/log", "ns/a", "", refused("")),
         ("deletecollection", "/pods", "ns/", "", refused("")),
+    ];
+    Fixture::from(cluster()).check(&node("n1"), cases).await;
+}
+
+#[tokio::test]
+async fn applies_rules_to_other_resources() {
+    let cases = [
         ("list", "certificates.k8s.io/podcertificaterequests", "", "spec.nodeName=n1", refused("")),
         ("list", "/services", "", "", Ok(())),
         ("delete", "/services", "ns/x", "", refused("")),
-    ] {
-        assert_eq!(
-            fixture.authorize(&n1, verb, resource, name, fields).await,
-            want,
-            "{verb} {resource} {name} {fields}"
-        );
-    }
+    ];
+    Fixture::from(cluster()).check(&node("n1"), cases).await;
 }
 
 #[tokio::test]
@@ -234,7 +290,7 @@ async fn obeys_feature_gates() {
     fixture.features.pod_certificates = true;
     let status = "certificates.k8s.io/podcertificaterequests/status";
     let unselected = refused("can only list/watch podcertificaterequests with nodeName field selector");
-    for (verb, resource, name, fields, want) in [
+    let cases = [
         ("create", resource, "ns/", "", Ok(())),
         ("get", resource, "ns/own", "", Ok(())),
         ("get", resource, other, "", unrelated()),
@@ -249,13 +305,8 @@ async fn obeys_feature_gates() {
             "",
             refused("nodes may not access the status subresource of PodCertificateRequests"),
         ),
-    ] {
-        assert_eq!(
-            fixture.authorize(&n1, verb, resource, name, fields).await,
-            want,
-            "{verb} {resource} {name} {fields}"
-        );
-    }
+    ];
+    fixture.check(&n1, cases).await;
     fixture.graph.retain(GraphKind::PodCertificateRequest, |_, name| name == "other");
     assert_eq!(fixture.authorize(&n1, "get", resource, "ns/own", "").await, unrelated());
 }

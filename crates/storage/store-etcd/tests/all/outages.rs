@@ -152,108 +152,171 @@ async fn write(store: &dyn Store, key: String, op: Op) -> Option<Revision> {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn watches_survive_outages_of_etcd_and_servers() {
-    let mut etcd = Etcd::single();
-    let rounds = std::env::var("BINNACLE_OUTAGES").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
-    let endpoints = etcd.endpoints();
-    let shared_servers: Vec<SharedServer> = (0..2).map(|_| Arc::new(Mutex::new(Server::start(&endpoints)))).collect();
-    let mut clients = Vec::new();
-    let mut tasks = tokio::task::JoinSet::new();
-    for shared in &shared_servers {
-        for kind in 0..KINDS {
-            for _ in 0..CLIENTS {
-                let activity = Arc::new(Mutex::new(String::new()));
-                let copy = Objects::default();
-                tasks.spawn(list_and_watch(shared.clone(), kind, activity.clone(), copy.clone()));
-                clients.push((kind, activity, copy));
-            }
-        }
+/// A generator of pseudorandom numbers.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
     }
-    let (paused, writing) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    // There are always writes, but not of every kind.
-    for (number, shared) in shared_servers.iter().enumerate() {
-        let (shared, paused, writing) = (shared.clone(), paused.clone(), writing.clone());
-        tasks.spawn(async move {
-            for n in 0_u64.. {
-                let server = shared.lock().clone();
-                writing.fetch_add(1, Ordering::SeqCst);
-                if !paused.load(Ordering::SeqCst) {
-                    let key = format!("/k{}/w{number}-{}", n % (KINDS as u64 - 1), n % 7);
-                    if n % 5 == 4 {
-                        delete(&*server.store, key).await
-                    } else {
-                        put(&*server.store, key).await
-                    };
-                }
-                writing.fetch_sub(1, Ordering::SeqCst);
-                tokio::time::sleep(Duration::from_millis(3)).await;
-            }
-        });
-    }
-    let mut dice = u64::from(std::process::id()) | 1;
-    let mut roll = move |end: u64| {
-        dice ^= dice << 13;
-        dice ^= dice >> 7;
-        dice ^= dice << 17;
-        dice % end
-    };
-    for round in 0..rounds {
-        // Servers and etcd are killed in any order, close together.
+}
+
+/// A client: its kind, its activity and its copy of the objects.
+type Client = (usize, Arc<Mutex<String>>, Objects);
+
+/// Servers on one etcd, with clients and writers.
+struct Cluster {
+    endpoints: Vec<String>,
+    shared_servers: Vec<SharedServer>,
+    clients: Vec<Client>,
+    tasks: tokio::task::JoinSet<()>,
+    /// True if writers do not start a write.
+    paused: Arc<AtomicBool>,
+    /// The number of writers that may be writing.
+    writing: Arc<AtomicUsize>,
+}
+
+impl Cluster {
+    fn start(endpoints: Vec<String>) -> Self {
+        let shared_servers: Vec<SharedServer> =
+            (0..2).map(|_| Arc::new(Mutex::new(Server::start(&endpoints)))).collect();
+        let mut clients = Vec::new();
+        let mut tasks = tokio::task::JoinSet::new();
         for shared in &shared_servers {
-            if roll(4) > 0 {
-                *shared.lock() = Server::start(&endpoints);
-                tokio::time::sleep(Duration::from_millis(roll(300))).await;
+            for kind in 0..KINDS {
+                for _ in 0..CLIENTS {
+                    let activity = Arc::new(Mutex::new(String::new()));
+                    let copy = Objects::default();
+                    tasks.spawn(list_and_watch(shared.clone(), kind, activity.clone(), copy.clone()));
+                    clients.push((kind, activity, copy));
+                }
             }
         }
-        if roll(6) > 0 {
-            let before = Instant::now();
-            tokio::task::block_in_place(|| etcd.restart(0));
-            println!("{round}: etcd was away for {:?}", before.elapsed());
+        let (paused, writing) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        for (number, shared) in shared_servers.iter().enumerate() {
+            tasks.spawn(write_unless_paused(number, shared.clone(), paused.clone(), writing.clone()));
         }
-        paused.store(true, Ordering::SeqCst);
-        while writing.load(Ordering::SeqCst) > 0 {
+        Self { endpoints, shared_servers, clients, tasks, paused, writing }
+    }
+
+    async fn restart_some_servers(&self, dice: &mut Dice) {
+        for shared in &self.shared_servers {
+            if dice.roll(4) > 0 {
+                *shared.lock() = Server::start(&self.endpoints);
+                tokio::time::sleep(Duration::from_millis(dice.roll(300))).await;
+            }
+        }
+    }
+
+    /// Waits until no writer is writing.
+    async fn pause_writers(&self) {
+        self.paused.store(true, Ordering::SeqCst);
+        while self.writing.load(Ordering::SeqCst) > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+
+    fn resume_writers(&self) {
+        self.paused.store(false, Ordering::SeqCst);
+    }
+
+    /// Writes an object of each kind.
+    async fn put_markers(&self) {
         for kind in 0..KINDS {
             let started = Instant::now();
-            let server = shared_servers[kind % 2].lock().clone();
+            let server = self.shared_servers[kind % 2].lock().clone();
             while put(&*server.store, format!("/k{kind}/marker")).await.is_none() {
                 assert!(started.elapsed() < PATIENCE, "a write");
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         }
+    }
+
+    /// Returns the stored objects by kind.
+    async fn stored(&self) -> Vec<BTreeMap<String, u64>> {
         let mut expected = Vec::new();
         for kind in 0..KINDS {
-            let store = shared_servers[0].lock().store.clone();
+            let store = self.shared_servers[0].lock().store.clone();
             let range = prefix_range(prefix(kind).as_bytes());
             let request = RangeRequest { range, revision: None, limit: 0, count_only: false };
             let all = store.range(request).await.expect("etcd is there");
             let path = |key: &[u8]| String::from_utf8_lossy(&key[prefix(kind).len()..]).into_owned();
             expected.push(all.kvs.iter().map(|kv| (path(&kv.key), kv.mod_revision.0)).collect::<BTreeMap<_, _>>());
         }
+        expected
+    }
+
+    /// Returns descriptions of the clients that do not have the objects.
+    fn clients_behind(&self, expected: &[BTreeMap<String, u64>]) -> Vec<String> {
+        self.clients
+            .iter()
+            .enumerate()
+            .filter(|(_, (kind, _, copy))| *copy.lock() != expected[*kind])
+            .map(|(n, (kind, activity, _))| {
+                let server = self.shared_servers[n / (KINDS * CLIENTS)].lock().clone();
+                format!("client {n}: {}, {:?}", activity.lock(), server.caches[*kind].stats())
+            })
+            .collect()
+    }
+
+    /// Waits until all clients have the stored objects.
+    async fn wait_for_all_clients(&mut self, round: u32) {
+        let expected = self.stored().await;
         let started = Instant::now();
         loop {
-            if let Some(ended) = tasks.try_join_next() {
+            if let Some(ended) = self.tasks.try_join_next() {
                 ended.expect("nobody failed");
             }
-            let behind: Vec<_> = clients
-                .iter()
-                .enumerate()
-                .filter(|(_, (kind, _, copy))| *copy.lock() != expected[*kind])
-                .map(|(n, (kind, activity, _))| {
-                    let server = shared_servers[n / (KINDS * CLIENTS)].lock().clone();
-                    format!("client {n}: {}, {:?}", activity.lock(), server.caches[*kind].stats())
-                })
-                .collect();
+            let behind = self.clients_behind(&expected);
             if behind.is_empty() {
                 println!("{round}: all know after {:?}", started.elapsed());
-                paused.store(false, Ordering::SeqCst);
                 break;
             }
             assert!(started.elapsed() < PATIENCE, "{round}: {behind:#?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+    }
+}
+
+/// Writes objects all the time, but not of every kind.
+async fn write_unless_paused(number: usize, shared: SharedServer, paused: Arc<AtomicBool>, writing: Arc<AtomicUsize>) {
+    for n in 0_u64.. {
+        let server = shared.lock().clone();
+        writing.fetch_add(1, Ordering::SeqCst);
+        if !paused.load(Ordering::SeqCst) {
+            let key = format!("/k{}/w{number}-{}", n % (KINDS as u64 - 1), n % 7);
+            if n % 5 == 4 {
+                delete(&*server.store, key).await
+            } else {
+                put(&*server.store, key).await
+            };
+        }
+        writing.fetch_sub(1, Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(3)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
+async fn watches_survive_outages_of_etcd_and_servers() {
+    let mut etcd = Etcd::single();
+    let rounds = std::env::var("BINNACLE_OUTAGES").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
+    let mut cluster = Cluster::start(etcd.endpoints());
+    let mut dice = Dice(u64::from(std::process::id()) | 1);
+    for round in 0..rounds {
+        // Servers and etcd are killed in any order, close together.
+        cluster.restart_some_servers(&mut dice).await;
+        if dice.roll(6) > 0 {
+            let before = Instant::now();
+            tokio::task::block_in_place(|| etcd.restart(0));
+            println!("{round}: etcd was away for {:?}", before.elapsed());
+        }
+        cluster.pause_writers().await;
+        cluster.put_markers().await;
+        cluster.wait_for_all_clients(round).await;
+        cluster.resume_writers();
     }
 }

@@ -1,18 +1,19 @@
 //! Authentication: front proxies, bootstrap tokens, token webhooks, issuers of ID tokens, and anonymous requests.
 
+mod id_tokens;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
-use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
+use base64::prelude::BASE64_STANDARD;
 use binnacle_jwt::{PrivateKey, private_from_pem};
 use binnacle_testkit::https::{Answer, Client, Handshake};
 use binnacle_testkit::{Hook, Server, TempDir, wait_until};
 use http::{Request, Response};
 use parking_lot::Mutex;
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
-use ring::hmac;
 use serde_json::{Value, json};
 
 const SELF: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
@@ -314,128 +315,6 @@ impl Provider {
             "- issuer: {{url: '{url}', audiences: [cluster], certificateAuthority: {authority}}}\n  claimMappings: {mappings}\n"
         )
     }
-}
-
-/// Returns a token whose header and signature differ from what its claims require.
-fn forged(header: &Value, claims: &Value, signature: &[u8]) -> String {
-    let part = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
-    format!("{}.{}.{}", part(header), part(claims), BASE64_URL_SAFE_NO_PAD.encode(signature))
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn authenticates_id_tokens_of_configured_issuers() {
-    let (second_key, next_key) = (key(), key());
-    let first_key_pem = KeyPair::generate().unwrap().serialize_pem();
-    let first_key = private_from_pem(first_key_pem.as_bytes()).unwrap();
-    let (first, second) = (Provider::start(&first_key).await, Provider::start(&second_key).await);
-    let temp = TempDir::new();
-    let text = format!(
-        "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n\
-         anonymous: {{enabled: true, conditions: [{{path: /livez}}]}}\njwt:\n{}{}",
-        first.entry("{username: {claim: sub, prefix: 'one:'}, groups: {expression: \"claims.?groups.orValue([])\"}}"),
-        second.entry("{username: {expression: \"'two:' + claims.sub\"}}"),
-    );
-    let config = temp.file("authentication.yaml", &text);
-    let name = "--hostname-override=test-host";
-    let server = Server::start(&["--ephemeral", name, "--authentication-config", &config]);
-    let good = first_key.sign(&first.claims(json!({"groups": ["dev"]}))).unwrap();
-    wait_until("the issuer to be found", async || (bearer(&server, &good).await.0 == 201).then_some(())).await;
-    assert_eq!(bearer(&server, &good).await, (201, "one:jane dev,system:authenticated".to_owned()));
-    let other = second_key.sign(&second.claims(json!({}))).unwrap();
-    wait_until("the other issuer to be found", async || (bearer(&server, &other).await.0 == 201).then_some(())).await;
-    assert_eq!(bearer(&server, &other).await, (201, "two:jane system:authenticated".to_owned()));
-
-    let claims = first.claims(json!({}));
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let signed = |changes: Value| first_key.sign(&first.claims(changes)).unwrap();
-    // Signed by HMAC with the public key, which everybody has, as the secret, in several encodings.
-    let public = first_key.public();
-    let pem = KeyPair::from_pem(&first_key_pem).unwrap().public_key_pem();
-    let hmac = |secret: &[u8]| {
-        let header = json!({"alg": "HS256", "typ": "JWT", "kid": public.id()});
-        let unsigned = forged(&header, &claims, b"");
-        let message = unsigned.trim_end_matches('.');
-        let signed = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), message.as_bytes());
-        forged(&header, &claims, signed.as_ref())
-    };
-    // Within the limit on all headers, and larger than tokens need to be.
-    let oversized = format!("{good}{}", "A".repeat(300_000));
-    for (what, token) in [
-        ("another audience", signed(json!({"aud": "vault"}))),
-        ("no audience", signed(json!({"aud": null}))),
-        ("another issuer", signed(json!({"iss": "https://elsewhere.test"}))),
-        ("the other issuer's key", second_key.sign(&claims).unwrap()),
-        ("expired", signed(json!({"exp": now - 1}))),
-        ("no end", signed(json!({"exp": null}))),
-        ("not yet", signed(json!({"nbf": now + 3600}))),
-        ("no name", signed(json!({"sub": null}))),
-        ("alg none", forged(&json!({"alg": "none"}), &claims, b"")),
-        ("alg None", forged(&json!({"alg": "None"}), &claims, b"")),
-        ("HS256 by the PEM", hmac(pem.as_bytes())),
-        ("HS256 by the PEM without its end of line", hmac(pem.trim_end().as_bytes())),
-        ("HS256 by the JWK", hmac(public.to_jwk().to_string().as_bytes())),
-        ("truncated", good[..good.len() - 10].to_owned()),
-        ("without signature", good[..=good.rfind('.').unwrap()].to_owned()),
-        ("oversized", oversized),
-    ] {
-        let mut client = server.connect(&Handshake::new(server.admin().authority)).await;
-        let authorization = format!("Bearer {token}");
-        let answer = client.send("GET", "/api", &[("authorization", authorization.as_str())], "").await;
-        assert_eq!(answer.unwrap().status, 401, "{what}");
-    }
-    // The first has the size of tokens for users with many groups; the second exceeds the limit of all headers.
-    let large = format!("Bearer {}", signed(json!({"more": "x".repeat(20_000)})));
-    let endless = format!("Bearer {}", "A".repeat(1_200_000));
-    // The limit is exact with HTTP/2 only: HTTP/1 counts the bytes read from a connection.
-    for (alpn, authorization, code) in [("h2", &large, 200), ("http/1.1", &large, 200), ("h2", &endless, 431)] {
-        let mut client = server.connect(&Handshake::new(server.admin().authority).alpn(&[alpn])).await;
-        let answer = client.send("GET", "/api", &[("authorization", authorization.as_str())], "").await;
-        assert_eq!(answer.unwrap().status, code, "{alpn}");
-    }
-
-    // The provider changes its key: new tokens are valid immediately, old ones become invalid when they leave the
-    // cache.
-    *first.keys.lock() = json!({"keys": [next_key.public().to_jwk()]});
-    let next = next_key.sign(&first.claims(json!({"jti": "next"}))).unwrap();
-    wait_until("the new key to count", async || (bearer(&server, &next).await.0 == 201).then_some(())).await;
-    let stale = first_key.sign(&first.claims(json!({"jti": "stale"}))).unwrap();
-    assert_eq!(bearer(&server, &stale).await.0, 401);
-
-    // Without a token only the paths that the file exempts are allowed.
-    for (path, code) in [("/livez", 200), ("/livez/", 401), ("/livez/ping", 401), ("/healthz", 401), ("/api", 401)] {
-        let mut client = server.connect(&Handshake::new(server.admin().authority)).await;
-        assert_eq!(client.get(path).await.unwrap().status, code, "{path}");
-    }
-
-    // The file now exempts only one of them.
-    let text = format!(
-        "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n\
-         anonymous: {{enabled: true, conditions: [{{path: /livez}}]}}\njwt:\n{}",
-        second.entry("{username: {expression: \"'too:' + claims.sub\"}}"),
-    );
-    std::fs::write(format!("{config}.new"), text).unwrap();
-    std::fs::rename(format!("{config}.new"), &config).unwrap();
-    let mut count = 0;
-    wait_until("the new file to be in force", async || {
-        count += 1;
-        let token = second_key.sign(&second.claims(json!({"jti": count.to_string()}))).unwrap();
-        (bearer(&server, &token).await.1 == "too:jane system:authenticated").then_some(())
-    })
-    .await;
-    let gone = next_key.sign(&first.claims(json!({"jti": "gone"}))).unwrap();
-    assert_eq!(bearer(&server, &gone).await.0, 401);
-    let metrics = server.client().await.get("/metrics").await.unwrap().body;
-    for family in [
-        "apiserver_authentication_config_controller_automatic_reloads_total{",
-        "apiserver_authentication_config_controller_last_config_info{",
-        "apiserver_authentication_jwt_authenticator_latency_seconds_count{",
-        "apiserver_authentication_jwt_authenticator_jwks_fetch_last_key_set_info{",
-    ] {
-        assert!(metrics.contains(family), "{family}");
-    }
-    // The hash of the name of the identity lease of a machine called test-host.
-    let id = "apiserver_id_hash=\"sha256:4b4a8fdabb57fd93709bf8de0d079f102e4251cb13c860fd764a09489a6b1fe2\"";
-    assert!(metrics.contains(id), "{id}");
 }
 
 /// Extension API servers trust this server's client CAs, also after they change.
