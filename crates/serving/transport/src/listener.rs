@@ -23,7 +23,7 @@ use crate::handlers::Handlers;
 use crate::linger::LingeringStream;
 use crate::meter::ConnectionMeter;
 use crate::metrics::ConnectionMetrics;
-use crate::relocate::Relocating;
+use crate::relocate::ConnectionTask;
 use crate::service::Service;
 use crate::sniff::{self, FirstRequest};
 use crate::throttle::Throttle;
@@ -306,7 +306,7 @@ async fn connection<S: Service>(shared: Arc<Shared<S>>, tcp: TcpStream, peer: So
             serve(shared, stream, read_ahead, info, slot, None).await;
         }
     };
-    Relocating::spawn(&workers, state, info, served);
+    ConnectionTask::spawn(&workers, state, info, served);
 }
 
 /// A connection after its handshake.

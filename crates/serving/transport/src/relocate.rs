@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use crate::connections::Connection;
 
 /// Serves a connection on the workers, and on the threads of relays while it causes more work than its requests.
-pub(crate) struct Relocating<F> {
+pub(crate) struct ConnectionTask<F> {
     /// `None` after it has moved to another task.
     serving: Option<Pin<Box<F>>>,
     connection: Arc<Connection>,
@@ -20,7 +20,7 @@ pub(crate) struct Relocating<F> {
     is_away: bool,
 }
 
-impl<F: Future<Output = ()> + Send + 'static> Relocating<F> {
+impl<F: Future<Output = ()> + Send + 'static> ConnectionTask<F> {
     /// Spawns the connection on the workers.
     pub(crate) fn spawn(workers: &Handle, connection: Arc<Connection>, info: Arc<ConnectionInfo>, serving: F) {
         let serving = Some(Box::pin(serving));
@@ -32,7 +32,7 @@ impl<F: Future<Output = ()> + Send + 'static> Relocating<F> {
     }
 }
 
-impl<F: Future<Output = ()> + Send + 'static> Future for Relocating<F> {
+impl<F: Future<Output = ()> + Send + 'static> Future for ConnectionTask<F> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -75,7 +75,7 @@ mod tests {
         let slot = Connections::new(ConnectionLimits::of_descriptors(100)).admit([127, 0, 0, 1].into()).unwrap();
         let (sender, mut served_by) = mpsc::unbounded_channel();
         let (connection, relays) = (slot.connection().clone(), info.clone());
-        Relocating::spawn(&Handle::current(), connection.clone(), info, async move {
+        ConnectionTask::spawn(&Handle::current(), connection.clone(), info, async move {
             let mut meter = RelayMeter::new(relays.clone());
             for bytes in [10, 1 << 20] {
                 meter.add(bytes);
