@@ -11,6 +11,7 @@
 //!
 //! A charge may block the thread until it gets a turn, so do not hold a lock that other tasks need.
 
+mod abort_on_drop;
 mod budget;
 mod memory;
 mod polls;
@@ -18,6 +19,7 @@ mod relays;
 mod scope;
 mod turns;
 
+pub use abort_on_drop::AbortOnDrop;
 pub use budget::{BudgetError, Caller, Describe, WorkBudget, WorkLimits};
 pub use memory::memory_released;
 pub use polls::{ThreadActivity, busy, longest_poll, spawn, spawn_on};

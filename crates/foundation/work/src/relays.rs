@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
+use crate::abort_on_drop::AbortOnDrop;
 use crate::polls::spawn_on;
 
 /// The threads of the process, which all its servers share. They start with the first relay and end with the last
@@ -72,7 +73,7 @@ pub async fn in_relay<F>(name: &'static str, part: F) -> F::Output
 where
     F: Future<Output: Send> + Send + 'static,
 {
-    let mut task = EndedOnDrop(spawn_relay(name, part));
+    let mut task = AbortOnDrop(spawn_relay(name, part));
     match (&mut task.0).await {
         Ok(output) => output,
         Err(error) => match error.try_into_panic() {
@@ -80,14 +81,6 @@ where
             // The task ends with this future, or with the threads, when the server has stopped.
             Err(_) => std::future::pending().await,
         },
-    }
-}
-
-struct EndedOnDrop<T>(JoinHandle<T>);
-
-impl<T> Drop for EndedOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

@@ -6,13 +6,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use binnacle_request::{Body, BoxError, trace};
-use binnacle_work::spawn_relay;
+use binnacle_work::{AbortOnDrop, spawn_relay};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use tokio::task::JoinHandle;
 
 use crate::error::SendError;
 use crate::go_client;
@@ -26,16 +25,8 @@ pub type Answer = Response<AnswerBody>;
 pub struct AnswerBody {
     body: Incoming,
     meter: Meter,
-    _driver: Driver,
-}
-
-/// Drives the connection; ends it when dropped.
-struct Driver(JoinHandle<()>);
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    /// Drives the connection.
+    _driver: AbortOnDrop,
 }
 
 /// Sends a request whose URI is the path and query. Its headers must be complete except for Host.
@@ -57,7 +48,7 @@ pub(crate) async fn exchange(
     let builder = go_client::connections();
     let (mut sender, connection) =
         builder.handshake(TokioIo::new(stream)).await.map_err(|error| transport_error(&error))?;
-    let driver = Driver(spawn_relay("connection to a server", async move {
+    let driver = AbortOnDrop(spawn_relay("connection to a server", async move {
         // The error is returned to the caller that waits for the response or reads its body.
         let _ = connection.with_upgrades().await;
     }));

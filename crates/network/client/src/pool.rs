@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use binnacle_egress::RelayExecutor;
 use binnacle_request::{Body, BoxError};
-use binnacle_work::spawn_relay;
+use binnacle_work::{AbortOnDrop, spawn_relay};
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
@@ -20,7 +20,6 @@ use hyper::client::conn::{TrySendError, http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use rustls::ClientConfig;
-use tokio::task::AbortHandle;
 
 use crate::certificates::{CertificateMetrics, Flaws};
 use crate::error::SendError;
@@ -104,16 +103,8 @@ struct Http1Connection {
     sender: http1::SendRequest<Body>,
     flaws: Flaws,
     meter: Meter,
-    _driver: Driver,
-}
-
-/// Drives an HTTP/1.1 connection and closes it when dropped.
-struct Driver(AbortHandle);
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    /// Drives the connection.
+    _driver: AbortOnDrop,
 }
 
 /// A request's stream on a shared connection.
@@ -439,7 +430,7 @@ async fn dial(target: &Target) -> Result<NewConnection, DialError> {
         return Ok(NewConnection::Http2(Http2Connection { sender, streams: Arc::default(), used, flaws, meter }));
     }
     let (sender, connection) = go_client::connections().handshake(TokioIo::new(stream)).await.map_err(failed)?;
-    let driver = Driver(spawn_relay("connection to a server", async move { drop(connection.await) }).abort_handle());
+    let driver = AbortOnDrop(spawn_relay("connection to a server", async move { drop(connection.await) }));
     Ok(NewConnection::Http1(Arc::new(Mutex::new(Some(Http1Connection { sender, flaws, meter, _driver: driver })))))
 }
 

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use binnacle_request::{Body, BoxError, ConnectionInfo, Pieces};
+use binnacle_work::AbortOnDrop;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 use crate::response::error_text;
 use crate::service::{ResponseBody, Service};
@@ -61,15 +61,6 @@ pub(crate) struct RelayedBody {
     remaining: SizeHint,
     guard: Option<Box<dyn Any + Send>>,
     _task: AbortOnDrop,
-}
-
-/// Aborts a task on drop.
-struct AbortOnDrop(JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 async fn relay<S: Service>(
