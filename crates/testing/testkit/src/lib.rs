@@ -6,6 +6,7 @@
 
 mod authority;
 mod backend;
+mod cryptography;
 mod etcd;
 mod extension;
 mod faulty_disk;
@@ -34,6 +35,7 @@ mod wait;
 
 pub use authority::Authority;
 pub use backend::Backend;
+pub use cryptography::Cryptography;
 pub use etcd::{Etcd, EtcdTls};
 pub use extension::{Extension, Reply};
 pub use faulty_disk::{DiskCall, FaultyDisk};

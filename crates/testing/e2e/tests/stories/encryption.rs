@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use binnacle_testkit::{KmsPlugin, Server, Signal, TempDir};
+use binnacle_testkit::{Cryptography, KmsPlugin, Server, Signal, TempDir};
 use serde_json::{Value, json};
 
 use crate::namespace;
@@ -10,6 +10,12 @@ use crate::namespace;
 const SECRETS: &str = "/api/v1/namespaces/vault/secrets";
 const KEY_ONE: &str = "{name: one, secret: MTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMTE=}";
 const KEY_TWO: &str = "{name: two, secret: MjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjI=}";
+
+/// Returns a provider with the second key: another than AES-GCM, which FIPS mode has too.
+fn second_provider() -> String {
+    let provider = if Cryptography::under_test() == Cryptography::Fips { "aescbc" } else { "secretbox" };
+    format!("{{{provider}: {{keys: [{KEY_TWO}]}}}}")
+}
 
 fn configure(path: &str, providers: &str) {
     let text = format!(
@@ -65,7 +71,7 @@ async fn rotates_encryption_keys() {
     assert!(!on_disk(Path::new(&data), b"squeamish ossifrage"));
 
     // A second key becomes the write key: an unchanged object is written once with it, and not again.
-    configure(&file, &format!("{{secretbox: {{keys: [{KEY_TWO}]}}}}, {{aesgcm: {{keys: [{KEY_ONE}]}}}}"));
+    configure(&file, &format!("{}, {{aesgcm: {{keys: [{KEY_ONE}]}}}}", second_provider()));
     server.restart();
     let object = secret(&server, "first").await;
     assert_eq!(object["data"]["password"], "c3F1ZWFtaXNoIG9zc2lmcmFnZQ==");
@@ -76,7 +82,7 @@ async fn rotates_encryption_keys() {
         version = now;
     }
     // So the first key can be removed.
-    configure(&file, &format!("{{secretbox: {{keys: [{KEY_TWO}]}}}}"));
+    configure(&file, &second_provider());
     server.restart();
     assert_eq!(secret(&server, "first").await, object_at(&object, &version));
 
@@ -109,7 +115,7 @@ async fn rotates_encryption_keys() {
     assert!(metrics.contains(failed), "{metrics}");
 
     // With the key restored, everything is readable.
-    let both = format!("{{aesgcm: {{keys: [{KEY_ONE}]}}}}, {{secretbox: {{keys: [{KEY_TWO}]}}}}");
+    let both = format!("{{aesgcm: {{keys: [{KEY_ONE}]}}}}, {}", second_provider());
     configure(&file, &both);
     server.restart();
     let answer = server.client().await.get(SECRETS).await.unwrap();
@@ -129,7 +135,7 @@ async fn survives_kills_during_key_rotation() {
     for n in 0..SECRETS_THERE {
         create(&server, &format!("s{n}"), &format!("text {n}")).await;
     }
-    configure(&file, &format!("{{secretbox: {{keys: [{KEY_TWO}]}}}}, {{aesgcm: {{keys: [{KEY_ONE}]}}}}"));
+    configure(&file, &format!("{}, {{aesgcm: {{keys: [{KEY_ONE}]}}}}", second_provider()));
     // A client that rewrites them starts over after each kill; rewritten objects stay rewritten.
     let (mut kills, mut written) = (0, 0);
     'rotation: loop {
@@ -157,7 +163,7 @@ async fn survives_kills_during_key_rotation() {
     assert_eq!(kills, 5);
     assert!((SECRETS_THERE - kills..=SECRETS_THERE).contains(&written), "{written} were written anew");
     // The first key can be removed: no value needs it, and nothing is lost.
-    configure(&file, &format!("{{secretbox: {{keys: [{KEY_TWO}]}}}}"));
+    configure(&file, &second_provider());
     tokio::task::block_in_place(|| server.restart());
     let answer = server.client().await.get(SECRETS).await.unwrap();
     assert_eq!(answer.status, 200, "{}", answer.body);

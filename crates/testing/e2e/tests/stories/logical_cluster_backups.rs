@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::logical_cluster_host::{Host, make_map, maps};
 
 const ENCRYPTION: &str = "{apiVersion: apiserver.config.k8s.io/v1, kind: EncryptionConfiguration, resources: [{resources: \
-                          [secrets], providers: [{secretbox: {keys: [{name: k, secret: \
+                          [secrets], providers: [{aescbc: {keys: [{name: k, secret: \
                           AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=}]}}]}]}";
 
 /// Runs `binnacle cluster` with the administrator of a host.

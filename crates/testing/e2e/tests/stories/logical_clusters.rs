@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::logical_cluster_host::{Host, THINGS, make_map, maps};
 
 const SECRETS: &str = "{apiVersion: apiserver.config.k8s.io/v1, kind: EncryptionConfiguration, resources: [{resources: \
-                       [secrets], providers: [{secretbox: {keys: [{name: k, secret: \
+                       [secrets], providers: [{aescbc: {keys: [{name: k, secret: \
                        AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=}]}}]}]}";
 
 #[test]
@@ -326,9 +326,9 @@ fn secrets_of_clusters_are_encrypted() {
     let a = host.create("a", &json!({"idleAfter": "1s"}));
     a.ok(&["create", "secret", "generic", "hidden", "--namespace=default", "--from-literal=word=treasure"]);
     let stored = etcd.ctl(0, &["get", "/registry/logicalclusters/", "--prefix", "--print-value-only"]);
-    assert!(stored.contains("k8s:enc:secretbox:v1:k:") && !stored.contains("treasure"), "{stored}");
+    assert!(stored.contains("k8s:enc:aescbc:v1:k:") && !stored.contains("treasure"), "{stored}");
     let keys = etcd.ctl(0, &["get", "/registry/secrets/logical-clusters/", "--prefix", "--print-value-only"]);
-    assert!(!keys.contains("PRIVATE KEY") && keys.contains("k8s:enc:secretbox"), "{keys}");
+    assert!(!keys.contains("PRIVATE KEY") && keys.contains("k8s:enc:aescbc"), "{keys}");
     host.wait_for_awake(0);
     let word = ["get", "secret", "hidden", "--namespace=default", "--output=go-template={{.data.word | base64decode}}"];
     assert_eq!(a.ok(&word), "treasure");

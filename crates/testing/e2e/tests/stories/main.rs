@@ -39,6 +39,7 @@ mod config_file;
 mod controller;
 mod conversion_webhooks;
 mod coordinated_election;
+mod cryptography;
 mod custom_resources;
 mod custom_resources_killed;
 mod dashboards;
