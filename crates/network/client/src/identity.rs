@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
@@ -17,6 +17,8 @@ use crate::tls::v1_public_key;
 
 /// The minimum interval between two checks of the files.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// The age at which an issued certificate is replaced, far below its lifetime.
+const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A client certificate that is read from files.
 #[derive(Debug)]
@@ -26,10 +28,19 @@ pub struct ClientIdentity {
     current: Mutex<CachedKey>,
 }
 
-/// A client certificate that is issued when the first server requests it. `None` means that it could not be issued.
-pub struct IssuedIdentity(LazyLock<Option<Arc<CertifiedKey>>, Issue>);
+/// A client certificate that is issued when a server requests it, and again when it is a day old.
+pub struct IssuedIdentity {
+    issue: Issue,
+    current: Mutex<Option<IssuedKey>>,
+}
 
-type Issue = Box<dyn FnOnce() -> Option<Arc<CertifiedKey>> + Send>;
+/// Returns `None` if no certificate could be issued.
+type Issue = Box<dyn Fn() -> Option<Arc<CertifiedKey>> + Send + Sync>;
+
+struct IssuedKey {
+    certified: Arc<CertifiedKey>,
+    issued: Instant,
+}
 
 /// Errors of loading a client certificate.
 #[derive(Debug, thiserror::Error)]
@@ -93,15 +104,26 @@ impl ResolvesClientCert for ClientIdentity {
 
 impl IssuedIdentity {
     /// Creates an identity from a function that returns a certificate chain and its key as PEM. The key must belong to the
-    /// certificate. A failure is logged, and servers get no certificate.
-    pub fn new<E: Display>(issue: impl FnOnce() -> Result<(String, String), E> + Send + 'static) -> Self {
+    /// certificate. A failure is logged; servers get the last certificate, or none.
+    pub fn new<E: Display>(issue: impl Fn() -> Result<(String, String), E> + Send + Sync + 'static) -> Self {
         let issue = move || {
             let issued = issue().map_err(|error| error.to_string()).and_then(|(certificate, key)| {
                 parse(certificate.as_bytes(), key.as_bytes()).map_err(|error| error.to_string())
             });
             issued.map(Arc::new).inspect_err(|error| tracing::error!(error, "cannot issue a client certificate")).ok()
         };
-        Self(LazyLock::new(Box::new(issue)))
+        Self { issue: Box::new(issue), current: Mutex::default() }
+    }
+
+    fn current(&self, now: Instant) -> Option<Arc<CertifiedKey>> {
+        let mut current = self.current.lock();
+        let is_young = |key: &IssuedKey| now.duration_since(key.issued) < MAX_AGE;
+        if !current.as_ref().is_some_and(is_young)
+            && let Some(certified) = (self.issue)()
+        {
+            *current = Some(IssuedKey { certified, issued: now });
+        }
+        current.as_ref().map(|key| key.certified.clone())
     }
 }
 
@@ -113,7 +135,7 @@ impl fmt::Debug for IssuedIdentity {
 
 impl ResolvesClientCert for IssuedIdentity {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        self.0.clone()
+        self.current(Instant::now())
     }
 
     fn has_certs(&self) -> bool {
@@ -190,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn issues_a_certificate_for_the_first_server_only() {
+    fn issues_a_certificate_on_request_and_once_a_day() {
         use std::sync::atomic::{AtomicUsize, Ordering};
         let issued = Arc::new(AtomicUsize::new(0));
         let count = issued.clone();
@@ -204,6 +226,11 @@ mod tests {
         let shown = [(); 2].map(|()| identity.resolve(&[], &[]).unwrap().cert[0].to_vec());
         assert_eq!(shown[0], shown[1]);
         assert_eq!(issued.load(Ordering::Relaxed), 1);
+        let later =
+            |seconds: u64| identity.current(Instant::now() + Duration::from_secs(seconds)).unwrap().cert[0].to_vec();
+        assert_eq!(later(23 * 3600), shown[0]);
+        assert_ne!(later(25 * 3600), shown[0]);
+        assert_eq!(issued.load(Ordering::Relaxed), 2);
         let broken = IssuedIdentity::new(|| Ok::<_, String>((String::new(), String::new())));
         assert!(broken.resolve(&[], &[]).is_none());
     }

@@ -30,7 +30,7 @@ pub async fn forward(mut request: Request, to: Forward<'_>) -> Result<Response, 
         let path = if path.is_empty() { "/" } else { path.as_str() };
         return pass_through(request, to.target, &format!("{}{query}", path::escape_path(path))).await;
     }
-    let own_path = request.info.path.clone();
+    let own_path = format!("{}{}", request.info.base_path, request.info.path);
     if path.is_empty() && own_path.ends_with('/') {
         path.push('/');
     }
@@ -38,11 +38,11 @@ pub async fn forward(mut request: Request, to: Forward<'_>) -> Result<Response, 
         // Relative links in the page need the trailing slash (https://issue.k8s.io/4958).
         return Ok(redirect_to(&format!("{}/{query}", path::escape_path(&own_path))));
     }
-    let prefix = own_path.strip_suffix(path.as_str()).unwrap_or(&own_path).to_owned();
+    let prefix = own_path.strip_suffix(path.as_str()).unwrap_or(&own_path);
     let escaped = path::escape_path(&path);
     let mut headers = headers::forwarded(&mut request);
     let links = LinkRewriter {
-        prefix: &prefix,
+        prefix,
         source: &to.target.authority(),
         requested: headers.get(http::header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default(),
         target: "",

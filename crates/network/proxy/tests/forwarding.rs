@@ -169,6 +169,20 @@ async fn rewrites_responses_for_the_client() {
     let response = through(address, get("?a=b"), "").await;
     assert_eq!((response.status().as_u16(), location(&response)), (301, format!("{PREFIX}/?a=b")));
 
+    // Links lead through the path at which the client reaches this server.
+    let below = |url: &str| {
+        let mut request = get(url);
+        let info = RequestInfo { base_path: "/clusters/a".into(), ..(*request.info).clone() };
+        request.info = Arc::new(info);
+        request
+    };
+    let response = through(address, below("/elsewhere"), "/elsewhere").await;
+    assert_eq!(location(&response), format!("/clusters/a{PREFIX}/there?a"));
+    let response = through(address, below("/page"), "/page").await;
+    assert_eq!(text(response).await.unwrap(), format!("<a href='/clusters/a{PREFIX}/x'>x</a"));
+    let response = through(address, below("?a=b"), "").await;
+    assert_eq!(location(&response), format!("/clusters/a{PREFIX}/?a=b"));
+
     // A truncated body must not look complete.
     let response = through(address, get("/lies"), "/lies").await;
     assert_eq!(response.headers()["content-length"], "1000");

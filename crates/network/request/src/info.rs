@@ -18,6 +18,8 @@ pub struct RequestInfo {
     pub is_resource_request: bool,
     /// The decoded path.
     pub path: Text,
+    /// The path at which the client reaches this API, which is not part of `path`: empty, or that of a logical cluster.
+    pub base_path: Text,
     /// `create`, `get`, `list`, `watch`, `update`, `patch`, `delete`, `deletecollection` or `proxy`; empty for a method
     /// without meaning for resources; the lower-case HTTP method for non-resource requests.
     pub verb: Verb,
@@ -37,6 +39,10 @@ pub struct RequestInfo {
     pub field_selector: Text,
     pub label_selector: Text,
 }
+
+/// A request extension: [`RequestInfo::base_path`], if it is not empty.
+#[derive(Clone, Debug)]
+pub struct BasePath(pub Text);
 
 /// The error for a special verb in the path (`/api/v1/watch`) without a resource.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

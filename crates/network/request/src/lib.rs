@@ -30,7 +30,7 @@ pub use connection::{ConnectionInfo, RelayMeter};
 pub use deferred::Deferred;
 pub use future::BoxFuture;
 pub use handler::{AnsweredStatus, Compressible, Handler, Interceptor, Request, Response};
-pub use info::{InfoError, RequestInfo, Verb};
+pub use info::{BasePath, InfoError, RequestInfo, Verb};
 pub use permit::{Action, CreatePermit, Decision, Permit};
 pub use pieces::Pieces;
 pub use preferences::{Preferences, pretty};

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use binnacle_endpoints::failure_response;
 use binnacle_meta::Status;
-use binnacle_request::{Body, BoxError, ConnectionInfo, Pieces, Preferences, Query};
+use binnacle_request::{BasePath, Body, BoxError, ConnectionInfo, Pieces, Preferences, Query};
 use binnacle_server::{Chain, TrackedBody};
 use binnacle_transport::{ResponseBody, Service};
 use http::header::HOST;
@@ -42,6 +42,13 @@ enum Destination {
     Refusal(Status),
 }
 
+/// The two parts of a path that names a cluster.
+struct PathInCluster {
+    base: BasePath,
+    /// The URI in the cluster.
+    uri: Uri,
+}
+
 /// The body of a response.
 pub(crate) enum RoutedBody {
     OfChain(TrackedBody),
@@ -53,9 +60,10 @@ impl Service for ClusterRouter {
     type Body = RoutedBody;
 
     async fn serve(&self, mut request: Request<Body>, connection: Arc<ConnectionInfo>) -> Response<RoutedBody> {
-        let (destination, uri) = self.route(&request, &connection);
-        if let Some(uri) = uri {
+        let (destination, rest) = self.route(&request, &connection);
+        if let Some(PathInCluster { base, uri }) = rest {
             *request.uri_mut() = uri;
+            request.extensions_mut().insert(base);
         }
         if self.serves_past {
             look_back(&mut request);
@@ -77,8 +85,8 @@ impl Service for ClusterRouter {
 }
 
 impl ClusterRouter {
-    /// Returns the destination of a request, and its URI there, if it is another one.
-    fn route<T>(&self, request: &Request<T>, connection: &ConnectionInfo) -> (Destination, Option<Uri>) {
+    /// Returns the destination of a request, and its path there, if it is another one.
+    fn route<T>(&self, request: &Request<T>, connection: &ConnectionInfo) -> (Destination, Option<PathInCluster>) {
         let Some(clusters) = &self.clusters else { return (Destination::Host, None) };
         if let Some(domain) = &clusters.domain {
             match named_cluster(domain, request, connection) {
@@ -92,16 +100,17 @@ impl ClusterRouter {
             }
         }
         match self.in_path(clusters, request.uri()) {
-            Some((slot, uri)) => (Destination::Cluster(slot), Some(uri)),
+            Some((slot, rest)) => (Destination::Cluster(slot), Some(rest)),
             // Requests for clusters that do not exist are the host's, which has no such path.
             None => (Destination::Host, None),
         }
     }
 
-    /// Returns the cluster in the path of a request, and the request's URI in it. `NAME@REVISION` is the path
+    /// Returns the cluster in the path of a request, and the request's path in it. `NAME@REVISION` is the path
     /// `/at/REVISION` of the cluster.
-    fn in_path(&self, clusters: &LogicalClusters, uri: &Uri) -> Option<(Arc<Slot>, Uri)> {
+    fn in_path(&self, clusters: &LogicalClusters, uri: &Uri) -> Option<(Arc<Slot>, PathInCluster)> {
         let (name, mut rest) = split(uri)?;
+        let base = BasePath(format!("{PREFIX}{name}").into());
         let name = match name.split_once('@').filter(|_| self.serves_past) {
             None => name,
             Some((name, revision)) => {
@@ -109,7 +118,7 @@ impl ClusterRouter {
                 name
             }
         };
-        Some((clusters.find(name)?, with_path(uri, rest)?))
+        Some((clusters.find(name)?, PathInCluster { base, uri: with_path(uri, rest)? }))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_meta::go_quote;
-use binnacle_request::{Query, Record, RequestInfo, decode_path};
+use binnacle_request::{BasePath, Query, Record, RequestInfo, decode_path};
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Method, StatusCode};
@@ -15,7 +15,10 @@ pub(crate) fn parse(parts: &Parts, query: &Query, record: &Record) -> Result<Arc
         return Err(Rejection::Text(StatusCode::BAD_REQUEST, "400 Bad Request".to_owned()));
     };
     match RequestInfo::parse(&parts.method, &path, query, record.uri()) {
-        Ok(info) => {
+        Ok(mut info) => {
+            if let Some(BasePath(base)) = parts.extensions.get() {
+                info.base_path = base.clone();
+            }
             let info = Arc::new(info);
             record.note(|facts| {
                 facts.metric_verb = metric_verb(parts, query, &info);
