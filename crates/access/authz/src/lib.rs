@@ -45,4 +45,4 @@ pub use rule::{RoleRules, Rule, quoted};
 pub use rules::Rules;
 pub use signers::is_allowed_for_signer;
 pub use union::Union;
-pub use webhook::ReviewVersion;
+pub use webhook::{ReviewVersion, access_review};

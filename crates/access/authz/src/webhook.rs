@@ -15,8 +15,8 @@ use binnacle_webhook::{AnswerCache, Backoff, Client, WebhookError};
 
 use crate::{Attributes, Authorizer, AuthzError, Metrics, Rules};
 pub(crate) use match_conditions::MatchConditions;
-pub use review::ReviewVersion;
 use review::{Review, Status};
+pub use review::{ReviewVersion, access_review};
 
 /// The number of cached responses, as in kube-apiserver.
 const MAX_CACHED_RESPONSES: usize = 8192;

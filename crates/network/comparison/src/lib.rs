@@ -48,6 +48,6 @@ pub use file::File;
 pub use replay::{record, replay};
 pub use report::Report;
 pub use run::{Results, run};
-pub use shadow::{Shadow, ShadowOptions, ShadowWorker};
+pub use shadow::{Refusal, Shadow, ShadowOptions, ShadowWorker};
 pub use subject::{Kind, Subject};
 pub use verdict::{Mismatch, Stores, Verdict, compare};

@@ -2,11 +2,13 @@
 //!
 //! [`Shadow::wrap`] puts a handler behind the sampler. A request that is not sampled goes straight to the handler. Of a
 //! sampled one, the response is copied by reference while it is sent; a worker then sends the request to the other server.
+//! Of requests that the authorizers refuse, [`Refusal`] compares the decision.
 //! The client never waits for that: samples go through a bounded queue, and are dropped and counted if it is full.
 
 mod capture;
 mod handler;
 mod metrics;
+mod refusal;
 mod worker;
 
 use std::path::PathBuf;
@@ -25,6 +27,8 @@ use tokio::sync::mpsc;
 use self::capture::{Budget, Capture, End};
 use self::handler::ShadowHandler;
 use self::metrics::ShadowMetrics;
+pub use self::refusal::Refusal;
+use self::refusal::RefusedSample;
 pub use self::worker::ShadowWorker;
 use crate::directory::CaseDirectory;
 use crate::endpoint::{Endpoint, Outgoing};
@@ -62,12 +66,18 @@ pub struct ShadowOptions {
 
 /// The sampler of a shadow comparison.
 pub struct Shadow {
-    queue: mpsc::Sender<Sample>,
+    queue: mpsc::Sender<Work>,
     /// A request is sampled if a random number is at most this.
     threshold: u64,
     dry_run: bool,
     budget: Budget,
     metrics: Arc<ShadowMetrics>,
+}
+
+/// What waits for a worker.
+pub(crate) enum Work {
+    Answered(Box<Sample>),
+    Refused(RefusedSample),
 }
 
 /// A request that was answered here, and its response.
@@ -126,7 +136,7 @@ impl Shadow {
     /// Returns the request to compare, if this one is sampled.
     fn sample(&self, request: &Request) -> Option<Subject> {
         let kind = Kind::of_live(request)?;
-        if kind == Kind::DryRun && !self.dry_run || rand::rng().random::<u64>() > self.threshold {
+        if kind == Kind::DryRun && !self.dry_run || !self.is_chosen() {
             return None;
         }
         if request.header(USER_AGENT).is_some_and(|agent| agent.contains(AGENT_NAME)) {
@@ -142,6 +152,12 @@ impl Shadow {
         Some(Subject::new(kind, &request.info, outgoing))
     }
 
+    /// Returns true at random, as often as the rate says.
+    #[must_use]
+    pub fn is_chosen(&self) -> bool {
+        rand::rng().random::<u64>() <= self.threshold
+    }
+
     /// Passes a sample to the worker, or drops it.
     fn submit(&self, sample: Sample) {
         let ends = [sample.sent.end(), sample.received.end()];
@@ -149,9 +165,16 @@ impl Shadow {
             self.metrics.count(&sample.subject, sample.status, "dropped");
         } else if ends != [End::Complete; 2] {
             self.metrics.count(&sample.subject, sample.status, "skipped");
-        } else if let Err(error) = self.queue.try_send(sample) {
-            let sample = error.into_inner();
-            self.metrics.count(&sample.subject, sample.status, "dropped");
+        } else {
+            self.queue_or_drop(Work::Answered(Box::new(sample)));
+        }
+    }
+
+    fn queue_or_drop(&self, work: Work) {
+        let Err(error) = self.queue.try_send(work) else { return };
+        match error.into_inner() {
+            Work::Answered(sample) => self.metrics.count(&sample.subject, sample.status, "dropped"),
+            Work::Refused(sample) => sample.drop_counted(self),
         }
     }
 }

@@ -28,6 +28,7 @@ mod authority_bundle;
 mod authorization;
 mod cluster;
 mod cluster_storage;
+mod compared_authorizer;
 mod data_dir;
 mod encryption;
 mod fairness;

@@ -43,6 +43,11 @@ pub(crate) struct Review {
     pub(crate) spec: Object,
 }
 
+/// Encodes a `v1` SubjectAccessReview with these attributes.
+pub fn access_review(attributes: &Attributes<'_>) -> Bytes {
+    Review::of(attributes).to_json(ReviewVersion::V1)
+}
+
 impl Review {
     pub(crate) fn of(attributes: &Attributes<'_>) -> Self {
         let mut spec = Object::new();

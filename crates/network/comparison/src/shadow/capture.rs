@@ -55,6 +55,14 @@ impl Capture {
         Self { pieces: Vec::new(), size: 0, part, end: End::CutOff, budget }
     }
 
+    /// Copies a complete body.
+    pub(super) fn whole(body: &Pieces, budget: Budget) -> Self {
+        let mut capture = Self::new(Part::All, budget);
+        capture.push(body);
+        capture.complete();
+        capture
+    }
+
     fn push(&mut self, piece: &Pieces) {
         if self.end != End::CutOff {
             return;
@@ -111,17 +119,15 @@ impl Drop for Capture {
 /// Returns the same body and its copy. `at_end` is called once, when that part of the body has been sent, or when the body is
 /// dropped.
 pub(super) fn tee(body: Body, part: Part, budget: Budget, at_end: impl FnOnce(Capture) + Send + 'static) -> Body {
-    let mut capture = Capture::new(part, budget);
     if !body.is_complete() {
+        let capture = Capture::new(part, budget);
         return Body::new(Tee { body, state: Some((capture, Box::new(at_end))) });
     }
     // A complete body stays one, so that its length is sent and no seat is kept for it.
     let mut body = body;
     let piece = body.frame().now_or_never().flatten().and_then(Result::ok).and_then(|frame| frame.into_data().ok());
     let piece = piece.unwrap_or_default();
-    capture.push(&piece);
-    capture.complete();
-    at_end(capture);
+    at_end(Capture::whole(&piece, budget));
     Body::pieces(piece)
 }
 

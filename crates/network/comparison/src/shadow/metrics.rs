@@ -8,6 +8,8 @@ use prometheus::IntCounterVec;
 
 use crate::subject::Subject;
 
+/// The verbs with their own counters. A client can send any method.
+const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 /// The maximum number of resources with their own counters.
 const MAX_RESOURCES: usize = 500;
 
@@ -33,7 +35,8 @@ impl ShadowMetrics {
     /// Counts a result. `status` is that of this server's response.
     pub(crate) fn count(&self, subject: &Subject, status: u16, result: &str) {
         let resource = self.label(&subject.resource, status != 404);
-        self.families.compared.with_label_values(&[&*subject.verb, &*resource, result]).inc();
+        let verb = VERBS.into_iter().find(|verb| subject.verb == *verb).unwrap_or("other");
+        self.families.compared.with_label_values(&[verb, &*resource, result]).inc();
     }
 
     /// Returns the label for a resource. One that may not exist gets no series of its own, since clients choose names.

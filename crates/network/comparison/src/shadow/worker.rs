@@ -9,7 +9,7 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 
 use super::metrics::ShadowMetrics;
-use super::{LogOnce, MAX_BYTES, Sample, WORKERS};
+use super::{LogOnce, MAX_BYTES, Sample, WORKERS, Work};
 use crate::answer::Answer;
 use crate::cause::Cause;
 use crate::difference::Difference;
@@ -22,17 +22,17 @@ use crate::verdict::{Mismatch, Stores, Verdict, compare, version_of};
 use crate::watched;
 
 /// The time limit of a request to the other server.
-const TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The tasks that compare samples.
 pub struct ShadowWorker {
-    waiting: mpsc::Receiver<Sample>,
+    waiting: mpsc::Receiver<Work>,
     comparer: Arc<Comparer>,
 }
 
 /// The state that all tasks share.
-struct Comparer {
-    endpoint: Endpoint,
+pub(super) struct Comparer {
+    pub(super) endpoint: Endpoint,
     directory: Option<CaseDirectory>,
     metrics: Arc<ShadowMetrics>,
     logged: LogOnce,
@@ -43,7 +43,7 @@ impl ShadowWorker {
     pub(super) fn new(
         endpoint: Endpoint,
         directory: Option<CaseDirectory>,
-        waiting: mpsc::Receiver<Sample>,
+        waiting: mpsc::Receiver<Work>,
         metrics: Arc<ShadowMetrics>,
     ) -> Self {
         let comparer = Comparer {
@@ -66,11 +66,14 @@ impl ShadowWorker {
     }
 }
 
-async fn run(waiting: Arc<Mutex<mpsc::Receiver<Sample>>>, comparer: Arc<Comparer>) {
+async fn run(waiting: Arc<Mutex<mpsc::Receiver<Work>>>, comparer: Arc<Comparer>) {
     loop {
         let next = waiting.lock().await.recv().await;
-        let Some(sample) = next else { return };
-        comparer.clone().compare(sample).await;
+        match next {
+            None => return,
+            Some(Work::Answered(sample)) => comparer.clone().compare(*sample).await,
+            Some(Work::Refused(sample)) => comparer.confirm(sample).await,
+        }
     }
 }
 
@@ -120,7 +123,7 @@ impl Comparer {
     }
 
     /// Counts a verdict, and reports differences. `status` is that of this server's response.
-    fn settle(&self, subject: &Subject, status: u16, verdict: Verdict<'_>) {
+    pub(super) fn settle(&self, subject: &Subject, status: u16, verdict: Verdict<'_>) {
         match verdict {
             Verdict::Equal => self.answered(subject, status, "equal"),
             Verdict::Explained(..) => self.answered(subject, status, "explained"),
@@ -170,13 +173,17 @@ impl Comparer {
 
 /// Returns why the other server refused the credentials, if it did.
 fn refusal(other: &Answer) -> Option<String> {
-    let text = || other.text().chars().take(300).collect::<String>();
     let is_refused = match other.status {
         401 => true,
         403 => other.text().contains("cannot impersonate resource"),
         _ => false,
     };
-    is_refused.then(|| format!("the credentials of --compare-kubeconfig were refused: {} {}", other.status, text()))
+    is_refused.then(|| refused_credentials(other))
+}
+
+pub(super) fn refused_credentials(other: &Answer) -> String {
+    let text: String = other.text().chars().take(300).collect();
+    format!("the credentials of --compare-kubeconfig were refused: {} {text}", other.status)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use super::background::Background;
 use super::handlers::{handlers, limits};
 use super::storage_version_gate::StorageVersionGate;
 use crate::cluster::{Cluster, ShutdownTriggers};
+use crate::compared_authorizer::ComparedAuthorizer;
 
 /// Completes a cluster.
 pub(super) fn complete(mut server: Background) -> Cluster {
@@ -31,9 +32,13 @@ pub(super) fn complete(mut server: Background) -> Cluster {
         Some(tenant) => (tenant.auditor, vec![tenant.audit_annotation], Some(tenant.charged_to), Some(tenant.quota)),
         None => (server.auditor.clone(), Vec::new(), None, None),
     };
+    let authorizer = match server.shadow {
+        Some(shadow) => Arc::new(ComparedAuthorizer { inner: access.authorizer, shadow }),
+        None => access.authorizer,
+    };
     let chain = Chain::new(ChainConfig {
         authentication: server.authentication,
-        authorizer: access.authorizer,
+        authorizer,
         router,
         failure: failure_response,
         metrics: base.metrics,

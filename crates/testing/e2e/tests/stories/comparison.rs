@@ -217,6 +217,47 @@ async fn events_of_watches_are_compared() {
     assert!(files.iter().any(|(_, text)| text.contains(&watch) && text.contains("there-")), "{files:?}");
 }
 
+/// The other server allows one user more than this one does.
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_are_compared() {
+    const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+    let other = start(&[]);
+    let folder = TempDir::new();
+    let server = start_shadow(&other, folder.path(), &[]);
+    let json = [("content-type", "application/json")];
+    let role =
+        json!({"metadata": {"name": "r"}, "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}]});
+    let binding = json!({"metadata": {"name": "b"}, "subjects": [{"kind": "User", "name": "jane"}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"}});
+    let mut admin = other.client().await;
+    for (resource, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
+        let answer = admin.send("POST", &format!("{RBAC}/{resource}"), &json, object.to_string()).await.unwrap();
+        assert_eq!(answer.status, 201, "{}", answer.body);
+    }
+    let mut client = server.client().await;
+    let as_jane = [("content-type", "application/json"), ("impersonate-user", "jane")];
+    let map = json!({"metadata": {"name": "m"}}).to_string();
+    for (method, path, body) in [
+        ("POST", CONFIG_MAPS, &*map),
+        ("GET", "/api/v1/secrets", ""),
+        ("DELETE", "/api/v1/nodes/n", ""),
+        ("BREW", "/metrics", ""),
+    ] {
+        let answer = client.send(method, path, &as_jane, body).await.unwrap();
+        assert_eq!(answer.status, 403, "{method} {path}: {}", answer.body);
+    }
+    for result in ["equal\",verb=\"list", "equal\",verb=\"delete", "equal\",verb=\"other"] {
+        wait_for(&server, &format!("resource=\"other\",result=\"{result}\""), 1).await;
+    }
+    wait_for(&server, r#"resource="other",result="different",verb="create""#, 1).await;
+    assert_eq!(get(&other, &format!("{CONFIG_MAPS}/m")).await, 404, "writes are not repeated");
+    let files = files(folder.path());
+    assert_eq!(files.len(), 1, "{files:?}");
+    let (_, text) = &files[0];
+    assert!(text.contains("create configmaps: /body/status/allowed") && text.contains("jane"), "{text}");
+    assert_eq!(count(&server, r#"result="failed""#).await, 0, "{}", server.log());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn audit_logs_are_replayed_against_two_servers() {
     let folder = TempDir::new();
