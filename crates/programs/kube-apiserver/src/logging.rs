@@ -1,6 +1,7 @@
 //! The log: on standard error or split over both outputs, in klog's text format or as JSON, filtered by `--v` and
 //! `--vmodule`.
 
+mod early;
 mod format;
 mod levels;
 mod output;
@@ -14,6 +15,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::flags::{Logs, Module, Verbosity};
 
+pub(crate) use early::EarlyWarnings;
 pub(crate) use format::Errors;
 use format::LogLayer;
 use levels::Levels;

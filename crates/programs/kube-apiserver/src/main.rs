@@ -17,7 +17,7 @@ use binnacle_cli::progress::Progress;
 use binnacle_server::{ConfigPage, HeapProfile, KUBERNETES_VERSION};
 use binnacle_supervise::supervise;
 use flags::{Command, Config, Failure};
-use logging::{Errors, Logging};
+use logging::{EarlyWarnings, Errors, Logging};
 use notify::Notify;
 
 /// Every write allocates and frees trees of small values: compared with the system's allocator, this one saves a sixth
@@ -36,13 +36,14 @@ const ABORT_TIMEOUT: Duration = Duration::from_secs(2);
 const DISK_FAILED: i32 = 74;
 
 fn main() -> ExitCode {
-    let outcome = match flags::parse(std::env::args_os().skip(1)) {
+    let (command, warnings) = EarlyWarnings::of(|| flags::parse(std::env::args_os().skip(1)));
+    let outcome = match command {
         Ok(Command::Print(text)) => {
             print(&text);
             return ExitCode::SUCCESS;
         }
         Ok(Command::Checked(errors)) => return print_check(&errors),
-        Ok(Command::Serve(config)) => serve(*config),
+        Ok(Command::Serve(config)) => serve(*config, &warnings),
         Err(Failure { error, logs: None }) => {
             // Always one line, even if the message has several.
             let _ = writeln!(std::io::stderr(), "Error: {}", error.to_string().replace('\n', " "));
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         }
         Err(Failure { error, logs: Some(logs) }) => {
             let logging = logging::start(&logs);
+            warnings.log();
             // kube-apiserver logs a list of errors; here, reading ends with the first one.
             log_failure(&Errors(vec![error.to_string()]));
             logging.flush();
@@ -81,8 +83,9 @@ fn print_check(errors: &[String]) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn serve(config: Config) -> Result<(), ()> {
+fn serve(config: Config, warnings: &EarlyWarnings) -> Result<(), ()> {
     let logging = logging::start(&config.logs);
+    warnings.log();
     let result =
         serve_logged(config, &logging).map_err(|error| log_failure(&*Box::<dyn std::error::Error>::from(error)));
     logging.flush();

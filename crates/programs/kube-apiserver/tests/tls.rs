@@ -98,3 +98,12 @@ async fn rejects_http_without_tls() {
     }
     assert_eq!(server.client().await.get("/version").await.unwrap().status, 200);
 }
+
+/// Flags are read before the log is configured.
+#[tokio::test(flavor = "multi_thread")]
+async fn logs_warnings_about_flags() {
+    let suites = "--tls-cipher-suites=TLS_RSA_WITH_AES_128_CBC_SHA,TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256";
+    let server = Server::start(&["--ephemeral", suites]);
+    let warning = "skipping insecure cipher suite TLS_RSA_WITH_AES_128_CBC_SHA";
+    assert!(server.log().lines().any(|line| line.starts_with('W') && line.contains(warning)), "{}", server.log());
+}
