@@ -29,7 +29,7 @@ impl Authorizer for ComparedAuthorizer {
 
 impl ComparedAuthorizer {
     fn refusal(&self, attributes: &Attributes<'_>) -> Refusal {
-        let (refused, authorizer) = (Arc::new(Refused::of(attributes)), self.inner.clone());
+        let (refused, authorizer) = (Arc::new(OwnedAttributes::of(attributes)), self.inner.clone());
         Refusal {
             verb: attributes.verb.to_owned(),
             resource: refused.place(),
@@ -46,14 +46,14 @@ impl ComparedAuthorizer {
 }
 
 /// The attributes of a refused request, which outlive it.
-struct Refused {
+struct OwnedAttributes {
     user: User,
     is_resource_request: bool,
-    /// All other attributes, in the order of [`Refused::attributes`].
+    /// All other attributes, in the order of [`OwnedAttributes::attributes`].
     texts: [String; 10],
 }
 
-impl Refused {
+impl OwnedAttributes {
     fn of(attributes: &Attributes<'_>) -> Self {
         let Attributes { user, verb, is_resource_request, path, api_group, api_version, .. } = *attributes;
         let Attributes { namespace, resource, subresource, name, field_selector, label_selector, .. } = *attributes;

@@ -1,4 +1,4 @@
-//! Requests that this server's authorizers refuse. The other server is asked with a SubjectAccessReview whether it refuses
+//! Requests that this server's authorizers refuse. The other server gets a SubjectAccessReview, which shows whether it refuses
 //! them too, since a write must not be repeated: it might be allowed there.
 
 use std::time::Duration;
@@ -81,8 +81,8 @@ impl RefusedSample {
 }
 
 impl Comparer {
-    /// Asks the other server whether it refuses the same. If it does not, both are asked again once changes of permissions
-    /// have reached both.
+    /// Compares the decision of the other server. If it allows the request, both decide again when changes of permissions have
+    /// reached both.
     pub(super) async fn confirm(&self, sample: RefusedSample) {
         let subject = sample.subject();
         let verdict = match self.is_allowed(&subject).await {
