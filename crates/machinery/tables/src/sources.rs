@@ -15,7 +15,6 @@ pub(crate) fn run(
     generate: impl FnOnce(&[Table]) -> Result<String, String>,
 ) {
     println!("cargo:rerun-if-changed={folder}");
-    println!("cargo:rerun-if-changed=build.rs");
     if let Err(problem) = write(folder, pick, output, generate) {
         // The syntax of cargo's build errors.
         println!("cargo::error={problem}");
