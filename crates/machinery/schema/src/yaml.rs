@@ -11,6 +11,8 @@ mod plain_json;
 mod resolve;
 mod write;
 
+use std::borrow::Cow;
+
 pub use write::{to_string, write, write_item};
 
 use crate::findings::Finding;
@@ -52,8 +54,18 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<(Value, Option<Finding>), 
     if let Some(value) = plain_json::read(text, limits) {
         return Ok((value, None));
     }
-    let document = compose::compose(text, limits)?;
+    let document = compose::compose(&with_newlines(text), limits)?;
     decode::decode(&document, limits)
+}
+
+/// Replaces the line breaks of YAML 1.1 that are none in YAML 1.2, the parser's version.
+fn with_newlines(text: &str) -> Cow<'_, str> {
+    const NEXT_LINE: &str = "\u{85}";
+    if !text.contains(NEXT_LINE) {
+        return Cow::Borrowed(text);
+    }
+    // A carriage return before it is a line break of its own.
+    Cow::Owned(text.replace("\r\u{85}", "\r\n\n").replace(NEXT_LINE, "\n"))
 }
 
 /// Returns true for characters that Go's reader accepts.
