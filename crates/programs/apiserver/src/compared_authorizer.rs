@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use binnacle_authz::{Attributes, Authorizer, AuthzError, Rules, access_review};
 use binnacle_comparison::{Refusal, Shadow};
-use binnacle_request::{BoxFuture, Decision, User};
+use binnacle_request::{BoxFuture, Decision, RequestInfo, User};
 
 pub(crate) struct ComparedAuthorizer {
     pub(crate) inner: Arc<dyn Authorizer>,
@@ -29,15 +29,16 @@ impl Authorizer for ComparedAuthorizer {
 
 impl ComparedAuthorizer {
     fn refusal(&self, attributes: &Attributes<'_>) -> Refusal {
-        let (refused, authorizer) = (Arc::new(OwnedAttributes::of(attributes)), self.inner.clone());
+        let info = Arc::new(info(attributes));
+        let (refused, authorizer) = (Arc::new((info.clone(), attributes.user.clone())), self.inner.clone());
         Refusal {
-            verb: attributes.verb.to_owned(),
-            resource: refused.place(),
+            info,
             review: access_review(attributes),
             is_refused: Box::new(move || {
                 let (refused, authorizer) = (refused.clone(), authorizer.clone());
                 Box::pin(async move {
-                    let decision = authorizer.authorize(&refused.attributes()).await;
+                    let (info, user) = &*refused;
+                    let decision = authorizer.authorize(&Attributes::of(info, user)).await;
                     decision.is_ok_and(|decision| !decision.is_allow())
                 })
             }),
@@ -45,72 +46,20 @@ impl ComparedAuthorizer {
     }
 }
 
-/// The attributes of a refused request, which outlive it.
-struct OwnedAttributes {
-    user: User,
-    is_resource_request: bool,
-    /// All other attributes, in the order of [`OwnedAttributes::attributes`].
-    texts: [String; 10],
-}
-
-impl OwnedAttributes {
-    fn of(attributes: &Attributes<'_>) -> Self {
-        let Attributes { user, verb, is_resource_request, path, api_group, api_version, .. } = *attributes;
-        let Attributes { namespace, resource, subresource, name, field_selector, label_selector, .. } = *attributes;
-        let texts = [
-            verb,
-            path,
-            api_group,
-            api_version,
-            namespace,
-            resource,
-            subresource,
-            name,
-            field_selector,
-            label_selector,
-        ];
-        Self { user: user.clone(), is_resource_request, texts: texts.map(str::to_owned) }
-    }
-
-    fn attributes(&self) -> Attributes<'_> {
-        let [
-            verb,
-            path,
-            api_group,
-            api_version,
-            namespace,
-            resource,
-            subresource,
-            name,
-            field_selector,
-            label_selector,
-        ] = self.texts.each_ref().map(String::as_str);
-        Attributes {
-            user: &self.user,
-            is_resource_request: self.is_resource_request,
-            verb,
-            path,
-            api_group,
-            api_version,
-            namespace,
-            resource,
-            subresource,
-            name,
-            field_selector,
-            label_selector,
-        }
-    }
-
-    /// Returns `resource.group/subresource`, or the first part of another path.
-    fn place(&self) -> String {
-        let attributes = self.attributes();
-        if !attributes.is_resource_request {
-            return format!("/{}", attributes.path.trim_start_matches('/').split('/').next().unwrap_or_default());
-        }
-        let resource = attributes.group_resource();
-        match attributes.subresource {
-            "" => resource.to_string(),
-            subresource => format!("{resource}/{subresource}"),
-        }
+/// Returns the request with these attributes, without its user.
+fn info(attributes: &Attributes<'_>) -> RequestInfo {
+    RequestInfo {
+        is_resource_request: attributes.is_resource_request,
+        path: attributes.path.into(),
+        verb: attributes.verb.into(),
+        api_group: attributes.api_group.into(),
+        api_version: attributes.api_version.into(),
+        namespace: attributes.namespace.into(),
+        resource: attributes.resource.into(),
+        subresource: attributes.subresource.into(),
+        name: attributes.name.into(),
+        field_selector: attributes.field_selector.into(),
+        label_selector: attributes.label_selector.into(),
+        ..RequestInfo::default()
     }
 }

@@ -1,9 +1,10 @@
 //! Requests that this server's authorizers refuse. The other server gets a SubjectAccessReview, which shows whether it refuses
 //! them too, since a write must not be repeated: it might be allowed there.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_request::{BoxFuture, Pieces};
+use binnacle_request::{BoxFuture, Pieces, RequestInfo};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -20,7 +21,7 @@ use crate::verdict::{Verdict, verdict};
 /// The target of a review.
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 /// The resource of reviews. If one is refused, no review is sent for it: two servers could do that forever.
-const REVIEW: &str = "subjectaccessreviews.authorization.k8s.io";
+const REVIEW: (&str, &str) = ("authorization.k8s.io", "subjectaccessreviews");
 /// The time after which both servers have seen a change of permissions.
 const SETTLED: Duration = Duration::from_secs(2);
 /// The status that refusals are counted with. A resource that is never served must not get series of its own.
@@ -28,9 +29,7 @@ const UNKNOWN: u16 = 404;
 
 /// A request that the authorizers of this server refuse.
 pub struct Refusal {
-    pub verb: String,
-    /// `resource.group/subresource`, or the first part of another path.
-    pub resource: String,
+    pub info: Arc<RequestInfo>,
     /// The SubjectAccessReview with the attributes of the request, as JSON.
     pub review: Bytes,
     /// Returns true if the authorizers refuse the request now.
@@ -47,7 +46,7 @@ pub(crate) struct RefusedSample {
 impl Shadow {
     /// Compares a refusal that [`Shadow::is_chosen`] selected, unless too many samples are waiting.
     pub fn refused(&self, refusal: Refusal) {
-        if refusal.resource == REVIEW {
+        if (&*refusal.info.api_group, &*refusal.info.resource) == REVIEW {
             return;
         }
         let held = Capture::whole(&Pieces::from(refusal.review.clone()), self.budget.clone());
@@ -70,8 +69,7 @@ impl RefusedSample {
             data: Some(self.refusal.review.to_vec()),
             token: None,
         };
-        let (verb, resource) = (self.refusal.verb.clone(), self.refusal.resource.clone());
-        Subject { kind: Kind::Review, verb, resource, outgoing }
+        Subject::new(Kind::Review, &self.refusal.info, outgoing)
     }
 
     /// Counts a refusal that found no place in the queue.
