@@ -54,7 +54,7 @@ impl Shadow {
         if sample.held.end() == End::Complete {
             self.queue_or_drop(Work::Refused(sample));
         } else {
-            self.metrics.count(&sample.subject(), UNKNOWN, "dropped");
+            sample.drop_counted(self);
         }
     }
 }
@@ -72,7 +72,7 @@ impl RefusedSample {
         Subject::new(Kind::Review, &self.refusal.info, outgoing)
     }
 
-    /// Counts a refusal that found no place in the queue.
+    /// Counts a refusal for which the queue or the memory has no place.
     pub(super) fn drop_counted(&self, shadow: &Shadow) {
         shadow.metrics.count(&self.subject(), UNKNOWN, "dropped");
     }
