@@ -19,6 +19,7 @@ mod endpoint;
 mod explained;
 mod file;
 mod impersonation;
+mod map_order;
 mod mask;
 mod normal;
 pub mod offline;

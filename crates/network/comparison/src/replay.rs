@@ -177,13 +177,8 @@ impl<'a> Replay<'a> {
         let name = parsed.pointer("/metadata/name").or(parsed.pointer("/details/name")).and_then(Value::as_str);
         let (Some(prefix), Some(name)) = (prefix, name) else { return Ok(()) };
         let prefix = expand_text(prefix, &self.variables)?;
-        // The server cuts longer prefixes.
-        let kept: String = prefix.chars().take(58).collect();
-        if name.starts_with(&kept) && name != prefix {
-            let id = self.variables["id"].as_str().unwrap_or_default();
-            let recorded = prefix.replace(id, "{{id}}");
-            self.texts.call_generated(name, &recorded, name.chars().count() - kept.chars().count());
-        }
+        let id = self.variables["id"].as_str().unwrap_or_default();
+        self.texts.call_name_from(&prefix, name, &prefix.replace(id, "{{id}}"));
         Ok(())
     }
 

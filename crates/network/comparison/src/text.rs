@@ -76,12 +76,18 @@ impl Texts {
         }
     }
 
-    /// Assigns the next number to a name that the server generated.
-    pub(crate) fn call_generated(&mut self, value: &str, prefix: &str, length: usize) {
+    /// Assigns the next number to a name that the server generated from a prefix, which is `shown` in the recording.
+    pub(crate) fn call_name_from(&mut self, prefix: &str, name: &str, shown: &str) {
+        // The server cuts longer prefixes.
+        let kept: String = prefix.chars().take(58).collect();
+        if !name.starts_with(&kept) || name == prefix {
+            return;
+        }
+        let length = name.chars().count() - kept.chars().count();
         let table = self.numbers.entry("generated").or_default();
         let number = table.len() + 1;
-        table.insert(value.to_owned(), number);
-        self.call(value, format!("<generated:{number}:{prefix}+{length}>"));
+        table.insert(name.to_owned(), number);
+        self.call(name, format!("<generated:{number}:{shown}+{length}>"));
     }
 
     /// Returns the name of a table's value, with numbers in the order of first occurrence.
@@ -164,7 +170,7 @@ mod tests {
         let mut texts = Texts::new("\"clusterIP\": \"10.0.0.7\"".to_owned());
         texts.call("c-abc", "{{ns}}".to_owned());
         texts.call("abc", "{{id}}".to_owned());
-        texts.call_generated("abc-x7k2p", "{{id}}-", 5);
+        texts.call_name_from("abc-", "abc-x7k2p", "{{id}}-");
         for (text, want) in [
             ("in c-abc of abc, abc-x7k2p".to_owned(), "in {{ns}} of {{id}}, <generated:1:{{id}}-+5>"),
             (format!("{a} {b} {a}"), "<uid:1> <uid:2> <uid:1>"),

@@ -8,7 +8,7 @@ use crate::difference::{Difference, differences};
 use crate::explained::{Rule, Rules};
 use crate::subject::{Kind, Subject};
 use crate::text::Texts;
-use crate::{mask, normal, pointer, protobuf, server_values};
+use crate::{map_order, mask, normal, pointer, protobuf, server_values};
 
 /// The stores of two servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,15 +68,21 @@ pub fn compare<'r>(
         return Verdict::Failed(format!("{status}: {text}"));
     }
     let mut bodies = [expected, got].map(Answer::tree);
-    bodies.iter_mut().for_each(server_values::normalize);
+    for body in &mut bodies {
+        server_values::normalize(body);
+        map_order::sort_errors(body);
+    }
     if stores == Stores::Same && is_skew(subject, [expected, got], &bodies) {
         return Verdict::Skew;
     }
     // Reviews and dry runs return new objects.
     let is_exact = stores == Stores::Same && !matches!(subject.kind, Kind::DryRun | Kind::Review);
     let sent = subject.outgoing.data.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+    let tree: Value = serde_json::from_str(&sent).unwrap_or_default();
+    let prefix = tree.pointer("/metadata/generateName").and_then(Value::as_str);
     let normal = |answer: &Answer, body: &Value| {
         let mut texts = if is_exact { Texts::exact() } else { Texts::new(sent.to_string()) };
+        learn_name(&mut texts, prefix, body);
         let headers = normal_headers(&[], &answer.headers, &mut texts);
         json!({"status": answer.status, "headers": headers, "body": normal::body(&mut texts, body)})
     };
@@ -119,6 +125,15 @@ pub(crate) fn verdict<'r>(
     }
     rest.iter_mut().for_each(|difference| difference.mask(&expected, &got));
     Verdict::Different(Mismatch { expected, got, differences: rest })
+}
+
+/// Registers the name that the server generated from `generateName`.
+fn learn_name(texts: &mut Texts, prefix: Option<&str>, body: &Value) {
+    const NAMES: [&str; 3] = ["/metadata/name", "/details/name", "/rows/0/object/metadata/name"];
+    let name = NAMES.iter().find_map(|pointer| body.pointer(pointer)?.as_str());
+    if let (Some(prefix), Some(name)) = (prefix, name) {
+        texts.call_name_from(prefix, name, prefix);
+    }
 }
 
 /// Returns true if the servers answered from different states of the store.
