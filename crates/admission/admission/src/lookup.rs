@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use binnacle_fields::meta::v1::ObjectMeta;
-use binnacle_meta::{Status, StatusReason, Text};
+use binnacle_meta::{Status, Text};
 use binnacle_patch::apply::track_update;
 use binnacle_registry::{Catalog, Context, ListOptions, MANAGER, Match, Resource, UpdateOptions};
 use binnacle_request::{BoxFuture, CreatePermit};
@@ -206,8 +206,8 @@ impl Lookup for ResourceLookup {
     fn namespace<'a>(&'a self, name: &'a str, freshness: Freshness) -> BoxFuture<'a, Result<NamespaceState, Status>> {
         Box::pin(async move {
             let namespaces = self.resource(LookupKind::Namespace)?;
-            let found = namespaces.get(&Context::internal(""), name, freshness.into()).await;
-            let Some(entry) = none_if_absent(found)? else { return Ok(NamespaceState::Absent) };
+            let found = namespaces.find(&Context::internal(""), name, freshness.into()).await?;
+            let Some(entry) = found else { return Ok(NamespaceState::Absent) };
             // The phase is indexed, so the object need not be decoded.
             let indexed = namespaces.description.selectable_fields.iter().filter(|f| !f.name.starts_with("metadata."));
             let phase = indexed.map(|field| &field.name).position(|name| name == "status.phase");
@@ -225,8 +225,8 @@ impl Lookup for ResourceLookup {
     ) -> BoxFuture<'a, Result<Option<Arc<Value>>, Status>> {
         Box::pin(async move {
             let resource = self.resource(kind)?;
-            let found = resource.get(&Context::internal(namespace), name, freshness.into()).await;
-            none_if_absent(found)?.map(|entry| self.decode(kind, &resource, &entry)).transpose()
+            let found = resource.find(&Context::internal(namespace), name, freshness.into()).await?;
+            found.map(|entry| self.decode(kind, &resource, &entry)).transpose()
         })
     }
 
@@ -238,9 +238,9 @@ impl Lookup for ResourceLookup {
         freshness: Freshness,
     ) -> BoxFuture<'a, Result<Option<Labels>, Status>> {
         Box::pin(async move {
-            let found = self.resource(kind)?.get(&Context::internal(namespace), name, freshness.into()).await;
+            let found = self.resource(kind)?.find(&Context::internal(namespace), name, freshness.into()).await?;
             let labels = |entry: Arc<Entry>| entry.labels().map(|(k, v)| (k.into(), v.into())).collect();
-            Ok(none_if_absent(found)?.map(labels))
+            Ok(found.map(labels))
         })
     }
 
@@ -316,13 +316,5 @@ impl From<Freshness> for Match {
             Freshness::Cached => Self::Any,
             Freshness::Consistent => Self::Consistent,
         }
-    }
-}
-
-fn none_if_absent<T>(found: Result<T, Status>) -> Result<Option<T>, Status> {
-    match found {
-        Ok(found) => Ok(Some(found)),
-        Err(status) if status.is(StatusReason::NotFound) => Ok(None),
-        Err(status) => Err(status),
     }
 }

@@ -3,7 +3,7 @@
 use binnacle_fields::types::{List, Str};
 use binnacle_fields::{Field, FieldRef, Message};
 use binnacle_meta::FieldErrors;
-use binnacle_validation::checks::IMMUTABLE;
+use binnacle_validation::checks::{IMMUTABLE, of_named_type};
 
 use crate::equality::equal;
 use crate::internal;
@@ -13,6 +13,14 @@ use crate::prepare::semantically_equal;
 pub(crate) fn immutable<T>(new: FieldRef<T>, old: FieldRef<T>, errors: &mut FieldErrors) {
     if !semantically_equal(new.get(), old.get()) {
         errors.push(new.invalid_as(new.value(), IMMUTABLE));
+    }
+}
+
+/// Reports a change of an immutable text whose type in Go has a name of its own.
+pub(crate) fn immutable_enum(new: FieldRef<Str>, old: FieldRef<Str>, errors: &mut FieldErrors) {
+    if !semantically_equal(new.get(), old.get()) {
+        let shown = new.value().as_str().map_or_else(|| new.value().into(), of_named_type);
+        errors.push(new.invalid_as(shown, IMMUTABLE));
     }
 }
 

@@ -15,7 +15,7 @@ use binnacle_validation::metadata;
 use binnacle_validation::pod_resources::quantity;
 use binnacle_validation::{checks, names, resource_names, selectors};
 
-use crate::checks::immutable;
+use crate::checks::immutable_enum;
 use crate::diff;
 use crate::equality::equal;
 
@@ -129,7 +129,7 @@ pub(crate) fn validate_update(claim: FieldRef<Claim>, old_claim: FieldRef<Claim>
     size_change(claim, old_claim, &mut errors);
     // kube-apiserver reports the mode as a field of the claim.
     let bare = FieldRef::<Spec>::root(spec.value());
-    immutable(bare.at(Spec::VOLUME_MODE), old_spec.at(Spec::VOLUME_MODE), &mut errors);
+    immutable_enum(bare.at(Spec::VOLUME_MODE), old_spec.at(Spec::VOLUME_MODE), &mut errors);
     attributes_class(claim, old_claim, &mut errors);
     errors
 }

@@ -71,7 +71,30 @@ fn reports_scalars_of_wrong_types_like_go() {
             r#"{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"items":{"type":1}}}}]}}"#,
             "json: cannot unmarshal number into Go struct field JSONSchemaProps.spec.versions.schema.openAPIV3Schema.items.type of type string",
         ),
+        (
+            "CustomResourceDefinition",
+            r#"{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"properties":{"a":{"items":{"x-kubernetes-validations":[{"rule":[]}]}}}}}}]}}"#,
+            "json: cannot unmarshal array into Go struct field JSONSchemaProps.spec.versions.schema.openAPIV3Schema.properties.items.x-kubernetes-validations.rule of type string",
+        ),
+        (
+            "CustomResourceDefinition",
+            r#"{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"properties":{"a":{"x-kubernetes-validations":[{"rule":[]}]}}}}}]}}"#,
+            "json: cannot unmarshal array into Go struct field ValidationRule.spec.versions.schema.openAPIV3Schema.properties.x-kubernetes-validations.rule of type string",
+        ),
     ]);
+}
+
+#[test]
+fn quotes_large_integers_of_yaml_with_all_digits() {
+    let message = table("Service");
+    let yaml = |text: &str| decode::yaml(text.as_bytes(), message, &Limits::default());
+    for number in ["9223372036854775808", "18446744073709551615"] {
+        let error = yaml(&format!("spec: {{ports: [{{port: {number}}}]}}")).unwrap_err().to_string();
+        let want = format!(
+            "json: cannot unmarshal number {number} into Go struct field ServicePort.spec.ports.port of type int32"
+        );
+        assert_eq!(error, want);
+    }
 }
 
 #[test]

@@ -66,11 +66,7 @@ impl Objects {
 
     /// Reads an object like [`Objects::get`], but does not decode it.
     pub async fn entry(&self, namespace: &str, name: &str) -> Result<Option<Arc<Entry>>, Status> {
-        match self.resource.get(&self.context(namespace), name, Match::Consistent).await {
-            Ok(entry) => Ok(Some(entry)),
-            Err(status) if status.is(StatusReason::NotFound) => Ok(None),
-            Err(status) => Err(status),
-        }
+        self.resource.find(&self.context(namespace), name, Match::Consistent).await
     }
 
     pub fn decode(&self, entry: &Entry) -> Result<Value, Status> {

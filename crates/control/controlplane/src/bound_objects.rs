@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_authn::service_account::{BoundKind, BoundObjects, LegacySecret, ObjectState};
 use binnacle_authn::{AuthnError, BootstrapSecret, BootstrapSecrets, RecentCache};
-use binnacle_meta::{Status, StatusReason, Time};
+use binnacle_meta::{Status, Time};
 use binnacle_patch::apply::track_update;
 use binnacle_registry::{Catalog, Context, MANAGER, Match, Resource, UpdateOptions, object};
 use binnacle_request::BoxFuture;
@@ -51,8 +51,8 @@ impl CachedObjects {
     ) -> Result<Option<Arc<ObjectState>>, Status> {
         let resource = self.resource(kind)?;
         let freshness = if consistent { Match::Consistent } else { Match::Any };
-        let found = resource.get(&Context::internal(namespace), name, freshness).await;
-        let Some(entry) = found_or_none(found)? else { return Ok(None) };
+        let found = resource.find(&Context::internal(namespace), name, freshness).await?;
+        let Some(entry) = found else { return Ok(None) };
         let key = (kind, entry.revision());
         if let Some(known) = self.states.lock().get(&key) {
             return Ok(Some(known.clone()));
@@ -68,13 +68,11 @@ impl CachedObjects {
     async fn read_legacy_secret(&self, namespace: &str, name: &str) -> Result<Option<LegacySecret>, Status> {
         let secrets = self.resource(BoundKind::Secret)?;
         let context = Context::internal(namespace);
-        let cached = found_or_none(secrets.get_object(&context, name, Match::Any).await)?;
-        let found = match cached {
+        let found = match secrets.find_object(&context, name, Match::Any).await? {
             Some(found) => Some(found),
-            None => found_or_none(secrets.get_object(&context, name, Match::Consistent).await)?,
+            None => secrets.find_object(&context, name, Match::Consistent).await?,
         };
-        Ok(found.map(|stored| {
-            let secret = stored.object;
+        Ok(found.map(|secret| {
             let label = |key: &str| secret.str_at(&["metadata", "labels", key]).into();
             LegacySecret {
                 uid: object::uid(&secret).into(),
@@ -151,10 +149,8 @@ impl BootstrapSecrets for CachedObjects {
     fn secret<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<BootstrapSecret>, AuthnError>> {
         Box::pin(async move {
             let secrets = self.resource(BoundKind::Secret).map_err(failure)?;
-            let found = secrets.get_object(&Context::internal(SYSTEM), name, Match::Any).await;
-            let found = found_or_none(found).map_err(failure)?;
-            Ok(found.map(|stored| {
-                let secret = stored.object;
+            let found = secrets.find_object(&Context::internal(SYSTEM), name, Match::Any).await.map_err(failure)?;
+            Ok(found.map(|secret| {
                 let data = |key: &str| {
                     let bytes = BASE64_STANDARD.decode(secret.str_at(&["data", key])).unwrap_or_default();
                     String::from_utf8(bytes).unwrap_or_default().into()
@@ -175,12 +171,4 @@ impl BootstrapSecrets for CachedObjects {
 
 fn failure(status: Status) -> AuthnError {
     AuthnError(status.message().to_owned())
-}
-
-fn found_or_none<T>(found: Result<T, Status>) -> Result<Option<T>, Status> {
-    match found {
-        Ok(found) => Ok(Some(found)),
-        Err(status) if status.is(StatusReason::NotFound) => Ok(None),
-        Err(status) => Err(status),
-    }
 }

@@ -45,7 +45,7 @@ pub(crate) enum AddressError {
     Allocated,
     /// No ready service CIDR has the address.
     NotInAnyRange,
-    /// The error of a dry run for such an address; a dry run checks only one range.
+    /// The error of a dry run for such an address, which names one of the ranges.
     NotInRange(IpAddr, String),
     Failed(Status),
 }
@@ -115,13 +115,17 @@ impl Addresses {
         Err(AddressError::Full)
     }
 
-    /// Returns the result of [`Addresses::allocate`] for a dry run, which allocates nothing.
+    /// Returns the result of [`Addresses::allocate`] for a dry run, which allocates nothing. kube-apiserver checks one range,
+    /// any of them; here a dry run is refused only if the write would be.
     pub(crate) async fn dry_run(&self, address: IpAddr) -> Result<(), AddressError> {
-        match self.ranges(Family::of(address)).await?.first() {
-            Some(range) if range.contains(address) => Ok(()),
-            Some(range) => Err(AddressError::NotInRange(address, range.text())),
-            None => Err(AddressError::NotInAnyRange),
+        let ranges = self.ranges(Family::of(address)).await?;
+        if ranges.iter().any(|range| range.contains(address)) {
+            return Ok(());
         }
+        Err(match ranges.first() {
+            Some(range) => AddressError::NotInRange(address, range.text()),
+            None => AddressError::NotInAnyRange,
+        })
     }
 
     /// Returns the address that a dry run shows in place of an allocated one.

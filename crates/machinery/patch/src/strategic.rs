@@ -34,8 +34,8 @@ pub fn apply(live: Value, patch: &Value, message: &Message) -> Result<Value, Str
     merge_map(live.into_object().unwrap_or_default(), patch, PatchMeta::Struct(message)).map(Value::Object)
 }
 
-/// Returns the patch as [`apply`] modifies it in kube-apiserver: replace directives, nulls of new values and orders of
-/// lists are removed.
+/// Returns the patch as [`apply`] modifies it in kube-apiserver: replace directives, nulls and directives within new
+/// values, and orders of lists are removed.
 pub fn left(patch: &Value, live: &Value) -> Value {
     let Value::Object(members) = patch else { return patch.clone() };
     if let Some(directive) = members.get(DIRECTIVE) {
@@ -51,11 +51,22 @@ pub fn left(patch: &Value, live: &Value) -> Value {
             (_, Value::Null) => Value::Null,
             (Some(live @ Value::Object(_)), Value::Object(_)) => left(change, live),
             (Some(Value::List(_)), Value::List(_)) => change.clone(),
-            _ => without_nulls(change.clone()),
+            _ => taken(without_nulls(change.clone())),
         };
         (name.clone(), left)
     });
     Value::Object(remaining.collect())
+}
+
+/// Returns a new value as the patch has it after kube-apiserver took it over without the directives in it: a map is
+/// modified in place, unless it is a directive itself; a list is copied, and only its maps are modified.
+fn taken(value: Value) -> Value {
+    match value {
+        Value::Object(map) if map.contains(DIRECTIVE) => Value::Object(map),
+        map @ Value::Object(_) => without_directives(map).unwrap_or_default(),
+        Value::List(items) => Value::List(items.into_iter().map(taken).collect()),
+        other => other,
+    }
 }
 
 fn merge_map(mut original: Object, mut patch: Object, meta: PatchMeta<'_>) -> Result<Object, StrategicError> {

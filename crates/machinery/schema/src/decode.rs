@@ -68,7 +68,8 @@ impl DecodeError {
 
 /// Decodes a YAML document: [`crate::yaml::parse`], then [`value`].
 pub fn yaml(bytes: &[u8], message: &Message, limits: &Limits) -> Result<DecodedObject, DecodeError> {
-    let (tree, found) = crate::yaml::parse(bytes, limits).map_err(DecodeError::Yaml)?;
+    let tree = crate::yaml::parse_with(bytes, limits, crate::yaml::LargeIntegers::Digits);
+    let (tree, found) = tree.map_err(DecodeError::Yaml)?;
     let mut decoded = value_within(tree, message, limits)?;
     if let Some(found) = found {
         let mut findings = Findings::default();

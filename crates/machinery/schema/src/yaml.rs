@@ -31,11 +31,29 @@ pub enum YamlError {
     TooManyElements(#[from] TooManyElements),
 }
 
+/// The form of integers that need 64 bits without a sign.
+#[derive(Clone, Copy)]
+pub(crate) enum LargeIntegers {
+    /// Floating point, as in a tree that is read from JSON.
+    Rounded,
+    /// Their JSON text, for errors that quote it.
+    Digits,
+}
+
 /// Parses the first document of a text to the tree of the equivalent JSON: members by ascending name, numbers if JSON
 /// has them. Repeated keys are one finding, as Go's strict decoder has one error; the last one counts.
 ///
 /// The depth of the tree and its number of nodes, with aliases expanded, are limited.
 pub fn parse(bytes: &[u8], limits: &Limits) -> Result<(Value, Option<Finding>), YamlError> {
+    parse_with(bytes, limits, LargeIntegers::Rounded)
+}
+
+/// As [`parse`], with a form of large integers.
+pub(crate) fn parse_with(
+    bytes: &[u8],
+    limits: &Limits,
+    large: LargeIntegers,
+) -> Result<(Value, Option<Finding>), YamlError> {
     if bytes.len() > limits.max_bytes {
         return Err(YamlError::TooLarge { limit: limits.max_bytes });
     }
@@ -55,7 +73,7 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<(Value, Option<Finding>), 
         return Ok((value, None));
     }
     let document = compose::compose(&with_newlines(text), limits)?;
-    decode::decode(&document, limits)
+    decode::decode(&document, limits, large)
 }
 
 /// Replaces the line breaks of YAML 1.1 that are none in YAML 1.2, the parser's version.

@@ -8,7 +8,7 @@ use binnacle_fields::types::{List, Map, Str};
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, Location};
 use binnacle_schema::{Value, json};
 
-use crate::checks::{self, IMMUTABLE, invalid_for};
+use crate::checks::{self, IMMUTABLE, invalid_for, of_named_type};
 use crate::names;
 use crate::options::field_manager;
 
@@ -54,10 +54,12 @@ pub fn validate_update(new: &Value, old: &Value, path: &FieldPath) -> FieldError
     if generation.int_or_zero() < old.at(ObjectMeta::GENERATION).int_or_zero() {
         errors.push(generation.invalid_as(generation.int_or_zero(), "must not be decremented"));
     }
-    for field in [ObjectMeta::NAME, ObjectMeta::NAMESPACE, ObjectMeta::UID] {
+    for field in [ObjectMeta::NAME, ObjectMeta::NAMESPACE] {
         let (new, old) = (new.at(field), old.at(field));
         checks::immutable(&new, new.str() == old.str(), new.str(), &mut errors);
     }
+    let (uid, old_uid) = (new.at(ObjectMeta::UID), old.at(ObjectMeta::UID));
+    checks::immutable(&uid, uid.str() == old_uid.str(), of_named_type(uid.str()), &mut errors);
     immutable(new.at(ObjectMeta::CREATION_TIMESTAMP), old.at(ObjectMeta::CREATION_TIMESTAMP), &mut errors);
     immutable(new.at(ObjectMeta::DELETION_TIMESTAMP), old.at(ObjectMeta::DELETION_TIMESTAMP), &mut errors);
     let grace_period = ObjectMeta::DELETION_GRACE_PERIOD_SECONDS;

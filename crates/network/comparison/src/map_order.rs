@@ -70,6 +70,10 @@ fn map_order(left: &Value, right: &Value) -> Ordering {
             if is_map { text(left, "message").cmp(text(right, "message")) } else { Ordering::Equal }
         }
         (Some(one), Some(other)) if is_key(one) && is_key(other) => one.cmp(other),
+        // The errors of a request and of a missing limit follow the requests.
+        (Some(&("limits" | "requests")), Some(&("limits" | "requests"))) => {
+            text(left, "message").cmp(text(right, "message"))
+        }
         _ => Ordering::Equal,
     }
 }
@@ -123,17 +127,17 @@ mod tests {
                 vec![("s.properties[b].type", "x"), ("s.properties[b]", "z"), ("s.properties[a].items.type", "y")],
                 vec![("s.properties[a].items.type", "y"), ("s.properties[b].type", "x"), ("s.properties[b]", "z")],
             ),
-            (vec![("metadata.labels", "b"), ("metadata.labels", "a")], vec![
-                ("metadata.labels", "a"),
-                ("metadata.labels", "b"),
-            ]),
+            (
+                vec![("metadata.labels", "b"), ("metadata.labels", "a")],
+                vec![("metadata.labels", "a"), ("metadata.labels", "b")],
+            ),
+            (vec![("a.requests", "x"), ("a.limits", "b")], vec![("a.limits", "b"), ("a.requests", "x")]),
             (vec![("spec[1]", "x"), ("spec[0]", "y")], vec![("spec[1]", "x"), ("spec[0]", "y")]),
             (vec![("spec.name", "b"), ("spec.name", "a")], vec![("spec.name", "b"), ("spec.name", "a")]),
-            (vec![("data[b]", "x"), ("spec", "z"), ("data[a]", "y")], vec![
-                ("data[b]", "x"),
-                ("spec", "z"),
-                ("data[a]", "y"),
-            ]),
+            (
+                vec![("data[b]", "x"), ("spec", "z"), ("data[a]", "y")],
+                vec![("data[b]", "x"), ("spec", "z"), ("data[a]", "y")],
+            ),
         ] {
             let mut got = status(&from);
             sort_errors(&mut got);

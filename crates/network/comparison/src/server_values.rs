@@ -10,11 +10,17 @@ use crate::template::regex;
 /// The source file of a scheme in messages. The directories before `pkg` are those of the machine that built the program.
 static SCHEME: LazyLock<Regex> = LazyLock::new(|| regex(r#"(in scheme \\*")[^"]*?/(pkg/[A-Za-z0-9_/.-]+\.go:\d+)"#));
 
-/// Removes the directories of a build from the texts of a response.
+/// The type of an object in a rule, to whose name kube-apiserver adds a number of its own.
+static RULE_TYPE: LazyLock<Regex> = LazyLock::new(|| regex(r"\bselfType\d+\b"));
+
+/// Removes the directories of a build, and numbers of a process, from the texts of a response.
 pub(crate) fn normalize_texts(value: &mut Value) {
     match value {
         Value::String(text) if text.contains("in scheme ") => {
             *text = SCHEME.replace_all(text, "$1$2").into_owned();
+        }
+        Value::String(text) if text.contains("selfType") => {
+            *text = RULE_TYPE.replace_all(text, "selfType").into_owned();
         }
         Value::Array(items) => items.iter_mut().for_each(normalize_texts),
         Value::Object(members) => members.values_mut().for_each(normalize_texts),
@@ -83,6 +89,7 @@ mod tests {
             ),
             (r#"in scheme \"k8s.io/y/pkg/a/register.go:27\"}"#, r#"in scheme \"pkg/a/register.go:27\"}"#),
             (r#"in scheme "pkg/a/register.go:27""#, r#"in scheme "pkg/a/register.go:27""#),
+            ("applied to '(selfType178414496.a, string)'", "applied to '(selfType.a, string)'"),
             ("no kind in scheme x", "no kind in scheme x"),
         ] {
             let mut got = json!({"message": from});

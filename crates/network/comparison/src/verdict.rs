@@ -79,10 +79,12 @@ pub fn compare<'r>(
     let is_exact = stores == Stores::Same && !matches!(subject.kind, Kind::DryRun | Kind::Review);
     let sent = subject.outgoing.data.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
     let tree: Value = serde_json::from_str(&sent).unwrap_or_default();
-    let prefix = tree.pointer("/metadata/generateName").and_then(Value::as_str);
+    let given = tree.pointer("/metadata/generateName").and_then(Value::as_str);
     let normal = |answer: &Answer, body: &Value| {
         let mut texts = if is_exact { Texts::exact() } else { Texts::new(sent.to_string()) };
-        learn_name(&mut texts, prefix, body);
+        // An object also shows the prefix that was sent in another format.
+        let shown = body.pointer("/metadata/generateName").and_then(Value::as_str);
+        learn_name(&mut texts, given.or(shown), body);
         let headers = normal_headers(&[], &answer.headers, &mut texts);
         json!({"status": answer.status, "headers": headers, "body": normal::body(&mut texts, body)})
     };

@@ -78,7 +78,9 @@ impl<'a> ObjectView<'a> {
                 partials.insert("kind", "PartialObjectMetadataList");
                 partials.insert("apiVersion", version.api_version());
                 partials.insert("metadata", list.get("metadata").cloned().unwrap_or_else(|| Object::new().into()));
-                partials.insert("items", Value::List(items.iter().map(|item| self.metadata(item, version)).collect()));
+                let items: Vec<Value> = items.iter().map(|item| self.metadata(item, version)).collect();
+                // As in kube-apiserver, an empty list of metadata has no list of items.
+                partials.insert("items", if items.is_empty() { Value::Null } else { Value::List(items) });
                 Some(Value::Object(partials))
             }
         })

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use binnacle_meta::Status;
+use binnacle_meta::{Status, StatusReason};
 use binnacle_request::waiting;
+use binnacle_schema::Value;
 use binnacle_watchcache::Entry;
 
 use crate::cache_waits::deadline;
@@ -47,6 +48,24 @@ impl Resource {
             }
         };
         found.ok_or_else(|| Status::not_found(&self.group_resource(), name))
+    }
+
+    /// Returns an object that another object or a claim names; `None` if there is none, or if it is no name at all.
+    pub async fn find(&self, context: &Context, name: &str, version: Match) -> Result<Option<Arc<Entry>>, Status> {
+        if self.collection.check_namespace_and_name(&context.namespace, Some(name)).is_err() {
+            return Ok(None);
+        }
+        match self.get(context, name, version).await {
+            Ok(entry) => Ok(Some(entry)),
+            Err(status) if status.is(StatusReason::NotFound) => Ok(None),
+            Err(status) => Err(status),
+        }
+    }
+
+    /// Like [`Resource::find`], and decodes the object, in the stored version.
+    pub async fn find_object(&self, context: &Context, name: &str, version: Match) -> Result<Option<Value>, Status> {
+        let found = self.find(context, name, version).await?;
+        found.map(|entry| self.collection.decode_entry(&entry)).transpose()
     }
 
     /// Returns one object from the store, at the newest version.

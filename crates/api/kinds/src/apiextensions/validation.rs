@@ -17,7 +17,7 @@ use binnacle_validation::names as dns;
 use super::names::validate_names;
 use super::required_checks::{RequiredChecks, is_established};
 use super::{approval, definition, schema, version_schema, versions, webhook};
-use crate::checks::immutable;
+use crate::checks::{immutable, immutable_enum};
 
 /// Validates a definition that is created or changed.
 pub(super) fn validate(object: FieldRef<Definition>, old: Option<FieldRef<Definition>>) -> FieldErrors {
@@ -47,7 +47,7 @@ fn immutable_fields(spec: FieldRef<Spec>, old: FieldRef<Definition>, errors: &mu
     let old_spec = old.at(Definition::SPEC);
     let (names, old_names) = (spec.at(Spec::NAMES), old_spec.at(Spec::NAMES));
     if is_established(old) {
-        immutable(spec.at(Spec::SCOPE), old_spec.at(Spec::SCOPE), errors);
+        immutable_enum(spec.at(Spec::SCOPE), old_spec.at(Spec::SCOPE), errors);
         immutable(names.at(Names::KIND), old_names.at(Names::KIND), errors);
     }
     immutable(spec.at(Spec::GROUP), old_spec.at(Spec::GROUP), errors);

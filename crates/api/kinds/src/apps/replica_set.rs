@@ -8,6 +8,7 @@ use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 
 use crate::gated::drop_disabled;
+use crate::internal;
 use crate::pod_spec::set_template_defaults;
 use crate::pod_spec::validation::PodValidationOptions;
 use crate::workload::validation::{
@@ -95,7 +96,7 @@ pub(super) fn replica_template(
 ) {
     required_selector(selector, kind, errors);
     let Some(selected) = selects(selector, labels(template)) else {
-        return errors.push(selector.invalid("invalid label selector"));
+        return errors.push(selector.invalid_as(internal::shown(selector), "invalid label selector"));
     };
     if !selected {
         errors.push(mismatch(template));

@@ -61,7 +61,8 @@ impl Strategy for Secret {
         let mut errors = FieldErrors::new();
         let (new, old) = (FieldRef::<v1::Secret>::root(object), FieldRef::root(old));
         let kind = new.at(v1::Secret::TYPE);
-        checks::immutable(&kind, kind.str() == old.at(v1::Secret::TYPE).str(), kind.str(), &mut errors);
+        let is_same = kind.str() == old.at(v1::Secret::TYPE).str();
+        checks::immutable(&kind, is_same, checks::of_named_type(kind.str()), &mut errors);
         if stays_immutable(new.at(v1::Secret::IMMUTABLE), old.at(v1::Secret::IMMUTABLE), &mut errors) {
             unchanged(new.at(v1::Secret::DATA), old.at(v1::Secret::DATA), &mut errors);
         }

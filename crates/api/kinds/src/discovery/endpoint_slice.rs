@@ -11,7 +11,7 @@ use binnacle_schema::Value;
 use binnacle_validation::{ip, names};
 
 use super::validation;
-use crate::checks::immutable;
+use crate::checks::immutable_enum;
 use crate::prepare::{count_generation_if, semantically_equal, start_generation};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
@@ -51,7 +51,7 @@ impl Strategy for EndpointSlice {
     fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let (new, old) = (FieldRef::<Slice>::root(object), FieldRef::root(old));
         let mut errors = validation::slice(ctx.features, new, Some(old));
-        immutable(new.at(Slice::ADDRESS_TYPE), old.at(Slice::ADDRESS_TYPE), &mut errors);
+        immutable_enum(new.at(Slice::ADDRESS_TYPE), old.at(Slice::ADDRESS_TYPE), &mut errors);
         errors
     }
 

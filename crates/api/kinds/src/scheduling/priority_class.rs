@@ -7,7 +7,7 @@ use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 use binnacle_validation::checks;
 
-use crate::checks::immutable;
+use crate::checks::immutable_enum;
 use crate::prepare::start_generation;
 use crate::{Strategy, StrategyContext};
 
@@ -63,7 +63,7 @@ impl Strategy for PriorityClass {
         if value.int_or_zero() != old.at(Class::VALUE).int_or_zero() {
             errors.push(value.forbidden("may not be changed in an update."));
         }
-        immutable(new.at(Class::PREEMPTION_POLICY), old.at(Class::PREEMPTION_POLICY), &mut errors);
+        immutable_enum(new.at(Class::PREEMPTION_POLICY), old.at(Class::PREEMPTION_POLICY), &mut errors);
         errors
     }
 }

@@ -13,7 +13,7 @@ use binnacle_validation::checks::{one_of, qualified_name};
 use binnacle_validation::repeated;
 
 use super::{parameters, provisioner};
-use crate::checks::immutable;
+use crate::checks::{immutable, immutable_enum};
 use crate::equality::equal_maps;
 use crate::node::deprecated_label;
 use crate::{MetadataChecks, Strategy, StrategyContext};
@@ -56,8 +56,9 @@ impl Strategy for StorageClass {
         if !equal_maps(parameters.get(), old.at(Class::PARAMETERS).get()) {
             errors.push(parameters.invalid(IMMUTABLE));
         }
-        for field in [Class::PROVISIONER, Class::RECLAIM_POLICY, Class::VOLUME_BINDING_MODE] {
-            immutable(new.at(field), old.at(field), &mut errors);
+        immutable(new.at(Class::PROVISIONER), old.at(Class::PROVISIONER), &mut errors);
+        for field in [Class::RECLAIM_POLICY, Class::VOLUME_BINDING_MODE] {
+            immutable_enum(new.at(field), old.at(field), &mut errors);
         }
         errors
     }

@@ -107,11 +107,7 @@ async fn read_named(
 /// Reads an object from the cache; `None` if it does not exist.
 async fn read(objects: &Objects, namespace: &str, name: &str) -> Result<Option<Value>, Status> {
     let context = binnacle_registry::Context::internal(namespace);
-    match objects.resource().get_object(&context, name, Match::Any).await {
-        Ok(stored) => Ok(Some(stored.object)),
-        Err(status) if status.is(StatusReason::NotFound) => Ok(None),
-        Err(status) => Err(status),
-    }
+    objects.resource().find_object(&context, name, Match::Any).await
 }
 
 /// The tasks that check the APIServices of remote servers, one per APIService. Dropping this value ends them.

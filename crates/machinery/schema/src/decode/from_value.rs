@@ -132,6 +132,7 @@ impl Decoder {
             },
             (mut value, Ty::RawExtension | Ty::Json) => {
                 // Go keeps its JSON text.
+                json::round_digits(&mut value);
                 json::normalize_numbers(&mut value);
                 value
             }

@@ -7,7 +7,9 @@ use crate::path::Path;
 /// Returns `json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32`.
 pub(super) fn type_error(path: Option<&Path<'_>>, value: &str, ty: &str) -> String {
     let fields = Path::fields(path);
-    let Some((holder, _)) = fields.last() else {
+    // A type with a decoder of its own returns an error to the decoder around it, which puts its own struct into it.
+    let returned = fields.iter().find(|(_, field)| has_own_decoder(&field.ty));
+    let Some((holder, _)) = returned.or(fields.last()) else {
         return format!("json: cannot unmarshal {value} into Go value of type {ty}");
     };
     let mut names = Vec::with_capacity(fields.len());
@@ -17,6 +19,13 @@ pub(super) fn type_error(path: Option<&Path<'_>>, value: &str, ty: &str) -> Stri
     }
     let holder = short_name(holder);
     format!("json: cannot unmarshal {value} into Go struct field {holder}.{} of type {ty}", names.join("."))
+}
+
+fn has_own_decoder(ty: &Ty) -> bool {
+    match ty {
+        Ty::SchemaOrBool(_) | Ty::SchemaOrArray(_) | Ty::SchemaOrStrings(_) => true,
+        ty => ty.element().or(ty.map_value()).is_some_and(has_own_decoder),
+    }
 }
 
 /// Returns the Go type of a value of this schema type at a path: strings, lists and maps may have named types.

@@ -142,13 +142,19 @@ enum Stage {
 
 /// Returns the error with Go's message and line.
 fn syntax_error(error: &ScanError, text: &str) -> YamlError {
-    let (stage, problem) = problem(error.kind());
+    let (stage, mut problem) = problem(error.kind());
     // Go counts from 0, and its errors for unclosed values have the line of the text's end.
     let breaks = text.matches('\n').count();
     let marked = error.marker().line().saturating_sub(1);
     let line = match error.kind() {
         ErrorKind::UnclosedFlowCollection { .. } => breaks + usize::from(!text.ends_with('\n')),
         ErrorKind::UnclosedQuotedScalar => breaks,
+        // Go finds at the next token that a key is incomplete, and the end of the text is on a line of its own.
+        ErrorKind::SimpleKeyExpected | ErrorKind::InvalidSimpleKey => {
+            let is_token = |line: &str| !matches!(line.trim_start().chars().next(), None | Some('#'));
+            let next = text.lines().skip(marked + 1).position(is_token);
+            next.map_or(breaks + usize::from(!text.ends_with('\n')), |offset| marked + 1 + offset)
+        }
         // The parser's mark is at the scalar before the tab.
         ErrorKind::TabInPlainScalar | ErrorKind::TabInIndentation => {
             let by_tab = |line: &str| line.trim_start_matches(' ').starts_with('\t');
@@ -156,7 +162,31 @@ fn syntax_error(error: &ScanError, text: &str) -> YamlError {
         }
         _ => marked,
     };
+    let end = match error.kind() {
+        ErrorKind::UnclosedFlowCollection { .. } => Some(text.len()),
+        ErrorKind::MismatchedFlowCollectionEnd { .. } => error.marker().byte_offset(),
+        _ => None,
+    };
+    if end.is_some_and(|end| expects_node(text.get(..end).unwrap_or_default())) {
+        "did not find expected node content".clone_into(&mut problem);
+    }
     at_line(stage, line, problem)
+}
+
+/// Returns true if a flow collection ends where a key or a value is expected.
+fn expects_node(collection: &str) -> bool {
+    let mut rest = collection.trim_end();
+    loop {
+        let start = rest.rfind('\n').map_or(0, |at| at + 1);
+        let comment = rest[start..].match_indices('#').find(|(at, _)| {
+            let before = &rest[..start + at];
+            before.is_empty() || before.ends_with([' ', '\t', '\n'])
+        });
+        match comment {
+            Some((at, _)) => rest = rest[..start + at].trim_end(),
+            None => return rest.ends_with(['{', '[', ',', ':', '?']),
+        }
+    }
 }
 
 /// Returns an error with its line, counted from 0, as Go shows it.
@@ -258,4 +288,61 @@ fn problem(kind: &ErrorKind) -> (Stage, String) {
         other => return (Scanning, other.to_string()),
     };
     (stage, problem.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::compose;
+    use crate::Limits;
+
+    /// The values are those of `sigs.k8s.io/yaml`.
+    #[test]
+    fn errors_have_the_text_and_line_of_go() {
+        let node = |line: &str| format!("yaml: line {line}: did not find expected node content");
+        let mapping = |line: &str| format!("yaml: line {line}: did not find expected ',' or '}}'");
+        let sequence = |line: &str| format!("yaml: line {line}: did not find expected ',' or ']'");
+        let key = |line: &str| format!("yaml: line {line}: could not find expected ':'");
+        for (text, want) in [
+            ("a: b\nm", key("3")),
+            ("a: b\nm\n", key("3")),
+            ("a: b\nm\nc: d", key("3")),
+            ("a: b\nm\n\n\nc: d", key("5")),
+            ("a: b\nm\n\n", key("4")),
+            ("a: b\nm  # x", key("3")),
+            ("a: b\nm  # x\n", key("3")),
+            ("m\nc: d", "yaml: line 2: mapping values are not allowed in this context".to_owned()),
+            ("a:\n  b: c\n  m", key("4")),
+            ("a:\n  b: c\n  m\nd: e", key("4")),
+            ("a: b\n\"m\"", key("3")),
+            ("a: b\n\"m\"\n", key("3")),
+            ("{a: b, ", node("1")),
+            ("{a: b", mapping("1")),
+            ("{a: ", node("1")),
+            ("{", node("1")),
+            ("{a: {", node("1")),
+            ("[a, ", node("1")),
+            ("[a", sequence("1")),
+            ("[", node("1")),
+            ("{a: [", node("1")),
+            ("{a: b,\n", node("1")),
+            ("{a: \n", node("1")),
+            ("{a: b\n", mapping("1")),
+            ("{a: # x", node("1")),
+            ("{a: b # x:", mapping("1")),
+            ("[a, # y\n", node("1")),
+            ("{\"a\":", node("1")),
+            ("{\"a\": \"b\",", node("1")),
+            ("{a: [b, c", sequence("1")),
+            ("{a: [b, {c: ", node("1")),
+            ("- {a: ", node("1")),
+            ("x: {a: b,\n  c:", node("2")),
+            ("x: [1,\n  2,\n", node("2")),
+            ("{a:", node("1")),
+            ("{a", mapping("1")),
+            ("{a,", node("1")),
+        ] {
+            let error = compose(text, &Limits::default()).unwrap_err().to_string();
+            assert_eq!(error, want, "{text:?}");
+        }
+    }
 }

@@ -10,7 +10,7 @@ use binnacle_work::pace;
 use super::compose::{Document, Node, NodeContent, too_deep};
 use super::number::{format_g, format_g32};
 use super::resolve::{PREFIX, Scalar, resolve};
-use super::{YamlError, number};
+use super::{LargeIntegers, YamlError, number};
 use crate::findings::{Finding, YAML_ERRORS};
 use crate::limits::Budget;
 use crate::{Limits, Object, Value, json};
@@ -18,7 +18,11 @@ use crate::{Limits, Object, Value, json};
 /// The maximum number of repeated keys reported; kube-apiserver reports all.
 const MAX_REPEATED: usize = 100;
 
-pub(super) fn decode(document: &Document, limits: &Limits) -> Result<(Value, Option<Finding>), YamlError> {
+pub(super) fn decode(
+    document: &Document,
+    limits: &Limits,
+    large: LargeIntegers,
+) -> Result<(Value, Option<Finding>), YamlError> {
     let mut decoder = Decoder {
         nodes: &document.nodes,
         limits,
@@ -31,7 +35,7 @@ pub(super) fn decode(document: &Document, limits: &Limits) -> Result<(Value, Opt
     };
     let value = match document.nodes.is_empty() {
         true => Value::Null,
-        false => decoder.node(0, 0)?.into_value()?,
+        false => decoder.node(0, 0)?.into_value(large)?,
     };
     let finding =
         (!decoder.repeated.is_empty()).then(|| Finding::Yaml(format!("{YAML_ERRORS}{}", decoder.repeated.join("\n"))));
@@ -245,17 +249,20 @@ impl Map {
 }
 
 impl Yaml {
-    fn into_value(self) -> Result<Value, YamlError> {
+    fn into_value(self, large: LargeIntegers) -> Result<Value, YamlError> {
         Ok(match self {
             Self::Scalar(Key::Null) => Value::Null,
             Self::Scalar(Key::Bool(b)) => Value::Bool(b),
             Self::Scalar(Key::Int(n)) => Value::Int(n),
-            Self::Scalar(Key::Uint(n)) => Value::Float(n as f64),
+            Self::Scalar(Key::Uint(n)) => match large {
+                LargeIntegers::Rounded => Value::Float(n as f64),
+                LargeIntegers::Digits => Value::Raw(n.to_string().into()),
+            },
             Self::Scalar(Key::Float(bits)) => float(f64::from_bits(bits))?,
             Self::Scalar(Key::Str(text)) => Value::Str(text),
             Self::List(items) => {
                 pace(4 * items.len() as u64);
-                Value::List(items.into_iter().map(Self::into_value).collect::<Result<_, _>>()?)
+                Value::List(items.into_iter().map(|item| item.into_value(large)).collect::<Result<_, _>>()?)
             }
             Self::Map(map) => {
                 pace(10 * map.entries.len() as u64);
@@ -268,7 +275,7 @@ impl Yaml {
                         Key::Float(bits) => float_key(f64::from_bits(*bits)),
                         Key::Null | Key::Uint(_) => return Err(unsupported_key(&key, &value)),
                     };
-                    object.insert(name, value.into_value()?);
+                    object.insert(name, value.into_value(large)?);
                 }
                 object.sort_by_name();
                 Value::Object(object)

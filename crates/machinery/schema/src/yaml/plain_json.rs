@@ -107,7 +107,7 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{compose, decode};
+    use super::super::{LargeIntegers, compose, decode};
     use super::*;
     use crate::json;
 
@@ -140,7 +140,7 @@ mod tests {
             assert_eq!(read.is_some(), is_plain, "{text}");
             if let Some(value) = read {
                 let document = compose::compose(text, &limits).unwrap();
-                let (by_yaml, finding) = decode::decode(&document, &limits).unwrap();
+                let (by_yaml, finding) = decode::decode(&document, &limits, LargeIntegers::Rounded).unwrap();
                 assert_eq!((json::to_string(&value), None), (json::to_string(&by_yaml), finding), "{text}");
             }
         }

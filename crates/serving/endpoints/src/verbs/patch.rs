@@ -14,7 +14,7 @@ use super::patcher::{ExpectedKind, Patch};
 use super::{Call, HandlerResult, check_name};
 use crate::params::{self, FieldValidation, WriteKind, WriteParams};
 use crate::patch_type::{ApplyFormat, PatchType};
-use crate::{audit, body, managed_fields, respond};
+use crate::{audit, body, custom_resource, managed_fields, respond};
 
 pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     let kind = patch_type(&call)?;
@@ -90,6 +90,7 @@ impl Target<'_> {
             kind: &description.kind,
             message: &resource.message,
             kinds: resource.collection.kinds(),
+            scheme: body::scheme_location(&description.group),
             resource: Some(resource),
         };
         let present = || {
@@ -100,7 +101,18 @@ impl Target<'_> {
             }
             versioned
         };
-        let decoded = patch.apply(self.context, &expected, &present)?;
+        let mut decoded = patch.apply(self.context, &expected, &present)?;
+        if resource.collection.kind.custom.is_some() {
+            let version = decoded.value.str_at(&["apiVersion"]);
+            if version.is_empty() {
+                check_name(&decoded.value, &self.context.name, resource, self.context)?;
+                return Err(Status::internal(custom_resource::NO_VERSION));
+            }
+            if let Some(version) = version.strip_prefix('/').map(str::to_owned) {
+                // A version with a leading slash has no group.
+                decoded.value.make_object().insert("apiVersion", version);
+            }
+        }
         let mut object = resource.complete(decoded.value, decoded.empty_fields)?;
         managed_fields::track_update(self.context, resource, self.manager, self.subresource, Some(live), &mut object);
         Ok(object)

@@ -21,6 +21,8 @@ pub(crate) struct ExpectedKind<'a> {
     pub(crate) kind: &'a str,
     pub(crate) message: &'a Message,
     pub(crate) kinds: &'a dyn Kinds,
+    /// The location in kube-apiserver's sources at which the scheme of the kind is defined, for errors.
+    pub(crate) scheme: &'a str,
     /// Converts results of another version; without it, all results are treated as the expected version.
     pub(crate) resource: Option<&'a Resource>,
 }
@@ -186,9 +188,6 @@ impl Patch {
                 return Err(refuse(&format!("strict decoding error: {}", strict_errors.join(", "))));
             }
         }
-        if custom.is_some() && decoded.value.str_at(&["apiVersion"]).is_empty() {
-            return Err(Status::internal(custom_resource::NO_VERSION));
-        }
         Ok(decoded)
     }
 
@@ -286,7 +285,7 @@ fn decode_as_named(mut patched: Value, expected: &ExpectedKind<'_>) -> Result<De
     let given =
         GroupVersion::parse(&api_version).ok_or_else(|| format!("unexpected GroupVersion string: {api_version}"))?;
     let Some(message) = body::registered_message(expected.kinds, expected.group, &given, &kind) else {
-        return Err(not_registered(&kind, &format!("version {}", go_quote(&api_version)), expected.group));
+        return Err(not_registered(&kind, &format!("version {}", go_quote(&api_version)), expected.scheme));
     };
     if given.group == expected.group && given.version == expected.version && kind == expected.kind {
         expected.set_type_meta(&mut patched);
@@ -315,7 +314,7 @@ fn decode_as_named(mut patched: Value, expected: &ExpectedKind<'_>) -> Result<De
 fn decode_without_version(patched: &Value, kind: &str, expected: &ExpectedKind<'_>) -> Result<DecodedObject, String> {
     if kind != expected.kind {
         let version = format!("the internal version of group {}", go_quote(expected.group));
-        return Err(not_registered(kind, &version, expected.group));
+        return Err(not_registered(kind, &version, expected.scheme));
     }
     let mut findings = Findings::default();
     let members = patched.as_object().into_iter().flat_map(|members| members.iter());
@@ -327,8 +326,8 @@ fn decode_without_version(patched: &Value, kind: &str, expected: &ExpectedKind<'
     Ok(DecodedObject { findings, ..decoded })
 }
 
-fn not_registered(kind: &str, version: &str, group: &str) -> String {
-    let (kind, scheme) = (go_quote(kind), body::scheme_location(group));
+fn not_registered(kind: &str, version: &str, scheme: &str) -> String {
+    let kind = go_quote(kind);
     format!("no kind {kind} is registered for {version} in scheme \"{scheme}\"")
 }
 
@@ -402,6 +401,7 @@ mod tests {
             kind: "Deployment",
             message,
             kinds: &binnacle_kinds::BuiltInKinds,
+            scheme: body::scheme_location("apps"),
             resource: None,
         }
     }

@@ -79,6 +79,9 @@ async fn update(mut call: Call) -> HandlerResult {
 const UNDECODABLE: &str =
     "no kind is registered for the type v1.Scale in scheme \"pkg/apiserver/customresource_handler.go:781\"";
 
+/// The location in kube-apiserver's sources at which the scheme for scales of custom resources is defined.
+const CUSTOM_SCHEME: &str = "k8s.io/client-go/scale/util.go:146";
+
 async fn patch(mut call: Call) -> HandlerResult {
     let kind = patch_type(&call)?;
     let output = call.output(false)?;
@@ -100,6 +103,7 @@ async fn patch(mut call: Call) -> HandlerResult {
         kind: KIND,
         message,
         kinds: resource.collection.kinds(),
+        scheme: if is_custom { CUSTOM_SCHEME } else { body::scheme_location(GROUP) },
         resource: None,
     };
     let validation = params.validation;

@@ -13,6 +13,7 @@ use binnacle_validation::{checks, domains, names, selectors};
 use super::indexes::is_indexed;
 use super::{CONTROLLER_UID_LABELS, JOB_NAME_LABELS, policies, template_labels};
 use crate::Features;
+use crate::checks::immutable_enum;
 use crate::equality::equal;
 use crate::internal;
 use crate::pod_spec::validation::{self as pod_validation, PodValidationOptions};
@@ -56,7 +57,7 @@ pub(super) fn validate_change(features: &Features, new: FieldRef<Job>, old: Fiel
     completions_change(spec, old_spec, errors);
     immutable_selector(spec.at(Spec::SELECTOR), old_spec.at(Spec::SELECTOR), errors);
     template_change(features, new, old, errors);
-    unchanged(spec, old_spec, Spec::COMPLETION_MODE, errors);
+    immutable_enum(spec.at(Spec::COMPLETION_MODE), old_spec.at(Spec::COMPLETION_MODE), errors);
     unchanged_struct(spec, old_spec, Spec::POD_FAILURE_POLICY, errors);
     unchanged(spec, old_spec, Spec::BACKOFF_LIMIT_PER_INDEX, errors);
     unchanged(spec, old_spec, Spec::MANAGED_BY, errors);

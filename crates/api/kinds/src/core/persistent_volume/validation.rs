@@ -15,7 +15,7 @@ use binnacle_validation::pod_resources::quantity;
 use binnacle_validation::{checks, names};
 
 use super::sources::source;
-use crate::checks::immutable;
+use crate::checks::immutable_enum;
 use crate::equality::equal;
 use crate::gated::in_use;
 use crate::internal::{self, internal};
@@ -86,7 +86,7 @@ pub(super) fn validate_update(features: &Features, new: FieldRef<Volume>, old: F
     source_change(spec, old, &mut errors);
     // kube-apiserver reports these two fields as those of the volume.
     let bare = FieldRef::<Spec>::root(spec.value());
-    immutable(bare.at(Spec::VOLUME_MODE), old.at(Spec::VOLUME_MODE), &mut errors);
+    immutable_enum(bare.at(Spec::VOLUME_MODE), old.at(Spec::VOLUME_MODE), &mut errors);
     if !features.enabled("MutablePVNodeAffinity") {
         affinity_change(bare.at(Spec::NODE_AFFINITY), old.at(Spec::NODE_AFFINITY), &mut errors);
     }

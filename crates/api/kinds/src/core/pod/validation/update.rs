@@ -1,6 +1,6 @@
 //! Validation of a pod's update, which may change little of the spec, but more while the pod is gated (KEP-3838).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use binnacle_fields::core::v1::{
     Affinity, Container, NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, PodSchedulingGate, PodSpec as Spec,
@@ -132,9 +132,12 @@ fn scheduling_gates(
     errors: &mut FieldErrors,
 ) {
     let known: HashSet<&str> = old.items().map(|gate| gate.at(PodSchedulingGate::NAME).str()).collect();
-    for gate in errors.while_room(new.items()) {
+    // Of equal gates, kube-apiserver reports the last.
+    let names = new.items().map(|gate| gate.at(PodSchedulingGate::NAME).str());
+    let last: HashMap<&str, usize> = names.enumerate().map(|(index, name)| (name, index)).collect();
+    for (index, gate) in errors.while_room(new.items().enumerate()) {
         let name = gate.at(PodSchedulingGate::NAME);
-        if !known.contains(name.str()) {
+        if !known.contains(name.str()) && last.get(name.str()) == Some(&index) {
             let why = format!("only deletion is allowed, but found new scheduling gate '{}'", name.str());
             errors.push(name.forbidden(why));
         }
