@@ -38,11 +38,28 @@ def percentile(values, part):
 def fill(writer, count):
     call(writer, "POST", "/api/v1/namespaces", {"metadata": {"name": "read-only"}})
     call(writer, "POST", NAMESPACE + "/serviceaccounts", {"metadata": {"name": "default"}})
-    filler = "x" * 3000
     for number in range(count):
-        pod = {"metadata": {"name": "p%d" % number, "labels": {"app": "a%d" % (number % 100)}, "annotations": {"filler": filler}},
-               "spec": {"containers": [{"name": "c", "image": "registry.test/app:1"}]}}
-        call(writer, "POST", PODS, pod)
+        call(writer, "POST", PODS, pod(number))
+
+
+def pod(number):
+    """A pod of some 4 KB, with the fields that a Deployment's usually have."""
+    probe = {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 10, "timeoutSeconds": 2}
+    containers = [{
+        "name": name, "image": "registry.test/team/%s:v1.2.3" % name, "args": ["--verbose=2", "--listen=:8080"],
+        "env": [{"name": "SETTING_%d" % n, "value": "value-%d-%d" % (number, n)} for n in range(12)],
+        "ports": [{"name": "http", "containerPort": 8080}], "livenessProbe": probe, "readinessProbe": probe,
+        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "256Mi"}},
+        "volumeMounts": [{"name": "config", "mountPath": "/etc/app"}, {"name": "cache", "mountPath": "/var/cache"}],
+        "securityContext": {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}},
+    } for name in ("app", "sidecar")]
+    return {
+        "metadata": {"name": "p%d" % number, "labels": {"app": "a%d" % (number % 100), "tier": "web", "release": "r%d" % (number % 7)},
+                     "annotations": {"checksum/config": "%064x" % number}},
+        "spec": {"containers": containers, "serviceAccountName": "default", "nodeName": "node-%d" % (number % 500),
+                 "volumes": [{"name": "config", "configMap": {"name": "app-config"}}, {"name": "cache", "emptyDir": {}}],
+                 "tolerations": [{"key": "dedicated", "operator": "Equal", "value": "web", "effect": "NoSchedule"}]},
+    }
 
 
 def lists(servers, count, query):
@@ -82,7 +99,7 @@ def events(writer, reader, count, pods):
     watchers = [Watcher(server, version) for server in (writer, reader)]
     written, delays = [], []
     for number in range(count):
-        change = {"metadata": {"annotations": {"round": str(number)}}}
+        change = {"metadata": {"annotations": {"round": str(time.time_ns())}}}
         answer = call(writer, "PATCH", "%s/p%d" % (PODS, number % pods), change, "application/merge-patch+json")
         version = json.loads(answer)["metadata"]["resourceVersion"]
         written.append(version)

@@ -56,7 +56,9 @@ fn internal_struct(object: &Object, message: &Message) -> Object {
             }
             continue;
         }
-        shown.insert(go_name(short, &field.name), internal_member(value, field));
+        let is_absent_value = value.is_none_or(Value::is_null) && VALUES.contains(&(short, &field.name));
+        let member = if is_absent_value { zero(&field.ty) } else { internal_member(value, field) };
+        shown.insert(go_name(short, &field.name), member);
     }
     if short == "PodSpec" {
         move_host_fields(object, message, &mut shown);
@@ -90,6 +92,15 @@ const HOST_FIELDS: [&str; 5] = [
     PodSpec::HOST_IPC.name(),
     PodSpec::SHARE_PROCESS_NAMESPACE.name(),
     PodSpec::HOST_USERS.name(),
+];
+
+/// Fields that are pointers in the API and values in the internal structs.
+const VALUES: [(&str, &str); 5] = [
+    ("RollingUpdateDaemonSet", "maxSurge"),
+    ("RollingUpdateDaemonSet", "maxUnavailable"),
+    ("RollingUpdateDeployment", "maxSurge"),
+    ("RollingUpdateDeployment", "maxUnavailable"),
+    ("RollingUpdateStatefulSetStrategy", "partition"),
 ];
 
 #[rustfmt::skip]

@@ -121,14 +121,13 @@ fn merge_member(original: &mut Object, name: &str, change: Value, meta: PatchMet
             };
             original.insert(name, Value::List(merged));
         }
-        // Deletions from a member that is no list have no effect.
-        (live, _) if deletes => {
-            original.insert(name, live);
-        }
-        (live, change) => {
-            let same_kind = std::mem::discriminant(&live) == std::mem::discriminant(&change);
-            set(original, name, if same_kind { change } else { without_nulls(change) });
-        }
+        (live, change) => match std::mem::discriminant(&live) == std::mem::discriminant(&change) {
+            // This includes the deletion of a text from a text, which replaces it.
+            true => set(original, name, change),
+            // Other deletions from a member that is no list have no effect.
+            false if deletes => drop(original.insert(name, live)),
+            false => set(original, name, without_nulls(change)),
+        },
     }
     Ok(())
 }

@@ -78,8 +78,8 @@ pub fn compare<'r>(
     // Reviews and dry runs return new objects.
     let is_exact = stores == Stores::Same && !matches!(subject.kind, Kind::DryRun | Kind::Review);
     let sent = subject.outgoing.data.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
-    let tree: Value = serde_json::from_str(&sent).unwrap_or_default();
-    let given = tree.pointer("/metadata/generateName").and_then(Value::as_str);
+    let prefix = sent_prefix(&sent);
+    let given = prefix.as_deref();
     let normal = |answer: &Answer, body: &Value| {
         let mut texts = if is_exact { Texts::exact() } else { Texts::new(sent.to_string()) };
         // An object also shows the prefix that was sent in another format.
@@ -127,6 +127,13 @@ pub(crate) fn verdict<'r>(
     }
     rest.iter_mut().for_each(|difference| difference.mask(&expected, &got));
     Verdict::Different(Mismatch { expected, got, differences: rest })
+}
+
+/// Returns the `generateName` of a body in JSON or YAML.
+fn sent_prefix(sent: &str) -> Option<String> {
+    let (tree, _) = binnacle_schema::yaml::parse(sent.as_bytes(), &binnacle_schema::Limits::default()).ok()?;
+    let prefix = tree.str_at(&["metadata", "generateName"]);
+    (!prefix.is_empty()).then(|| prefix.to_owned())
 }
 
 /// Registers the name that the server generated from `generateName`.

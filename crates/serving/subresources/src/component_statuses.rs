@@ -60,9 +60,9 @@ impl ComponentStatuses {
 
     async fn respond(&self, call: SubresourceCall) -> HandlerResult {
         let SubresourceCall { request, output, .. } = call;
-        let include = match output.transform {
-            Transform::Table(_) => Include::of(&request.query)?,
-            _ => Include::default(),
+        let include = || match output.transform {
+            Transform::Table(_) => Include::of(&request.query),
+            _ => Ok(Include::default()),
         };
         let columns = binnacle_columns::table_for("", "ComponentStatus");
         if request.info.verb == "get" {
@@ -72,10 +72,11 @@ impl ComponentStatuses {
             let component =
                 component.ok_or_else(|| Status::not_found(&GroupResource::new("", "componentstatus"), name))?;
             let message = message("ComponentStatus")?;
-            return respond_subresource(output, include, 200, component.status().await, message, Some(columns));
+            return respond_subresource(output, include()?, 200, component.status().await, message, Some(columns));
         }
         let description = binnacle_resources::find("", "v1", "componentstatuses").ok_or_else(Status::path_not_found)?;
         let options = list_options(&request, description, &self.features)?;
+        let include = include()?;
         let mut items = join_all(self.components.iter().map(Component::status)).await;
         items.retain(|item| {
             let field = |field: &str| (field == "metadata.name").then(|| object::name(item));

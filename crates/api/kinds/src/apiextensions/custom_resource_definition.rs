@@ -98,7 +98,7 @@ fn drop_empty_webhook(spec: &mut FieldMut<Spec>) {
     let webhook = conversion.get(Conversion::WEBHOOK);
     let webhook = FieldRef::<WebhookConversion>::root(webhook);
     if !webhook.at(WebhookConversion::CLIENT_CONFIG).is_set()
-        && !webhook.at(WebhookConversion::CONVERSION_REVIEW_VERSIONS).is_set()
+        && webhook.at(WebhookConversion::CONVERSION_REVIEW_VERSIONS).is_empty()
     {
         conversion.remove(Conversion::WEBHOOK);
     }
@@ -131,7 +131,8 @@ mod tests {
             (value!({}), false),
             (value!(null), false),
             (value!({"clientConfig": null, "conversionReviewVersions": null}), false),
-            (value!({"conversionReviewVersions": []}), true),
+            (value!({"conversionReviewVersions": []}), false),
+            (value!({"conversionReviewVersions": ["v1"]}), true),
             (value!({"clientConfig": {}}), true),
         ] {
             let mut spec = value!({"conversion": {"strategy": "None", "webhook": (webhook.clone())}});

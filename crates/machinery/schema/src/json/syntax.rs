@@ -46,14 +46,19 @@ struct Scanner {
 /// Succeeds for documents that are well formed and within the depth limit.
 pub(super) fn check(bytes: &[u8], max_depth: usize) -> Result<(), JsonError> {
     let mut scanner = Scanner { state: State::BeginValue, stack: Vec::new(), max_depth };
+    let invalid = |byte: u8, context: &str, offset: usize| JsonError::Syntax {
+        message: format!("invalid character {} {context}", quoted(byte)),
+        offset,
+    };
     for (offset, byte) in bytes.iter().enumerate() {
-        scanner.step(*byte).map_err(|context| JsonError::Syntax {
-            message: format!("invalid character {} {context}", quoted(*byte)),
-            offset: offset + 1,
-        })?;
+        scanner.step(*byte).map_err(|context| invalid(*byte, context, offset + 1))?;
     }
-    let ended = scanner.step(b' ').is_ok() && matches!(scanner.state, State::EndTop);
-    if ended {
+    if matches!(scanner.state, State::EndTop) {
+        return Ok(());
+    }
+    // Go takes the end of the text for a space, which is an error within a number, a word or an escape.
+    scanner.step(b' ').map_err(|context| invalid(b' ', context, bytes.len()))?;
+    if matches!(scanner.state, State::EndTop) {
         return Ok(());
     }
     Err(JsonError::Syntax { message: "unexpected end of JSON input".to_owned(), offset: bytes.len() })
@@ -227,8 +232,15 @@ mod tests {
             ("{", "unexpected end of JSON input"),
             (r#"{"a":"#, "unexpected end of JSON input"),
             (r#"{"a":1"#, "unexpected end of JSON input"),
-            ("tru", "unexpected end of JSON input"),
-            ("-", "unexpected end of JSON input"),
+            ("[\"a", "unexpected end of JSON input"),
+            ("[1", "unexpected end of JSON input"),
+            ("tru", "invalid character ' ' in literal true (expecting 'e')"),
+            ("[n", "invalid character ' ' in literal null (expecting 'u')"),
+            ("-", "invalid character ' ' in numeric literal"),
+            ("1.", "invalid character ' ' after decimal point in numeric literal"),
+            ("1e+", "invalid character ' ' in exponent of numeric literal"),
+            (r#"["\"#, "invalid character ' ' in string escape code"),
+            (r#"["\u1"#, "invalid character ' ' in \\u hexadecimal character escape"),
             ("{bad", "invalid character 'b' looking for beginning of object key string"),
             (r#"{"a":1,}"#, "invalid character '}' looking for beginning of object key string"),
             ("[1,]", "invalid character ']' looking for beginning of value"),

@@ -164,7 +164,9 @@ fn syntax_error(error: &ScanError, text: &str) -> YamlError {
     };
     let end = match error.kind() {
         ErrorKind::UnclosedFlowCollection { .. } => Some(text.len()),
-        ErrorKind::MismatchedFlowCollectionEnd { .. } => error.marker().byte_offset(),
+        ErrorKind::MismatchedFlowCollectionEnd { .. } | ErrorKind::BlockEntryInFlowCollection => {
+            error.marker().byte_offset()
+        }
         _ => None,
     };
     if end.is_some_and(|end| expects_node(text.get(..end).unwrap_or_default())) {
@@ -253,9 +255,8 @@ fn problem(kind: &ErrorKind) -> (Stage, String) {
             (Scanning, "found an incorrect trailing UTF-8 octet")
         }
         ErrorKind::MissingAnchorOrAliasName => (Scanning, "did not find expected alphabetic or numeric character"),
-        ErrorKind::BlockSequenceEntryNotAllowed | ErrorKind::BlockEntryInFlowCollection => {
-            (Scanning, "block sequence entries are not allowed in this context")
-        }
+        ErrorKind::BlockSequenceEntryNotAllowed => (Scanning, "block sequence entries are not allowed in this context"),
+        ErrorKind::BlockEntryInFlowCollection => (Parsing, "did not find expected ',' or ']'"),
         ErrorKind::MappingKeyNotAllowed => (Scanning, "mapping keys are not allowed in this context"),
         ErrorKind::MappingValueNotAllowed | ErrorKind::InvalidColonPlacement => {
             (Scanning, "mapping values are not allowed in this context")
@@ -340,6 +341,8 @@ mod tests {
             ("{a:", node("1")),
             ("{a", mapping("1")),
             ("{a,", node("1")),
+            ("{a: -", node("1")),
+            ("[- a]", node("1")),
         ] {
             let error = compose(text, &Limits::default()).unwrap_err().to_string();
             assert_eq!(error, want, "{text:?}");

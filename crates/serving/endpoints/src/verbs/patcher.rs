@@ -267,6 +267,7 @@ fn merge_value(patch: Value) -> Value {
 fn decode_as_expected(mut patched: Value, expected: &ExpectedKind<'_>) -> Result<DecodedObject, String> {
     decode::convert_numbers(&mut patched, expected.message)?;
     expected.set_type_meta(&mut patched);
+    sort_free_form_members(&mut patched, expected.message);
     decode::converted(patched, expected.message).map_err(|error| error.to_string())
 }
 
@@ -284,8 +285,10 @@ fn decode_as_named(mut patched: Value, expected: &ExpectedKind<'_>) -> Result<De
     }
     let given =
         GroupVersion::parse(&api_version).ok_or_else(|| format!("unexpected GroupVersion string: {api_version}"))?;
-    let Some(message) = body::registered_message(expected.kinds, expected.group, &given, &kind) else {
-        return Err(not_registered(&kind, &format!("version {}", go_quote(&api_version)), expected.scheme));
+    // Other kinds than the expected one are registered only in the schemes of API servers.
+    let known = body::registered_message(expected.kinds, expected.group, &given, &kind);
+    let Some(message) = known.filter(|_| kind == expected.kind || expected.has_server_scheme()) else {
+        return Err(not_registered(&kind, &format!("version {}", go_quote(&given.to_string())), expected.scheme));
     };
     if given.group == expected.group && given.version == expected.version && kind == expected.kind {
         expected.set_type_meta(&mut patched);
@@ -332,6 +335,10 @@ fn not_registered(kind: &str, version: &str, scheme: &str) -> String {
 }
 
 impl ExpectedKind<'_> {
+    fn has_server_scheme(&self) -> bool {
+        self.scheme == body::scheme_location(self.group)
+    }
+
     fn set_type_meta(&self, object: &mut Value) {
         let members = object.make_object();
         members.insert("kind", self.kind);
@@ -355,6 +362,28 @@ fn sort_merged(value: &mut Value, live: &Value, patch: &Value) {
             let live = live.get(name).unwrap_or(&Value::Null);
             sort_merged(member, live, change);
         }
+    }
+}
+
+/// Sorts the free-form parts of a struct, which Go's converter writes as the JSON of maps.
+fn sort_free_form_members(value: &mut Value, message: &Message) {
+    for (name, member) in value.as_object_mut().into_iter().flat_map(|members| members.iter_mut()) {
+        if let Some((_, field)) = message.field(name, 0) {
+            sort_free_form_parts(member, &field.ty);
+        }
+    }
+}
+
+fn sort_free_form_parts(value: &mut Value, ty: &Ty) {
+    match (value, ty) {
+        (value, Ty::RawExtension | Ty::Json) => binnacle_schema::sort_free_form(value),
+        (value, Ty::Message(message)) => sort_free_form_members(value, message),
+        (Value::List(items), ty) => {
+            if let Some(element @ (Ty::Message(_) | Ty::RawExtension | Ty::Json)) = ty.element() {
+                items.iter_mut().for_each(|item| sort_free_form_parts(item, element));
+            }
+        }
+        _ => {}
     }
 }
 

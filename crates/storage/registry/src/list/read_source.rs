@@ -149,10 +149,15 @@ impl ResourceStore {
         self.features.enabled("ListFromCacheSnapshot")
     }
 
-    /// Returns the snapshot of exactly this revision, if the cache can create it cheaply.
+    /// Returns the snapshot of exactly this revision, if the cache can create it cheaply. As in kube-apiserver, a revision
+    /// that the store has not reached is refused at once: only the cache is waited for.
     async fn exact(&self, revision: u64) -> Result<Option<Snapshot>, Status> {
         if !self.serves_past_revisions() {
             return Ok(None);
+        }
+        if self.cache.progress() < Revision(revision) {
+            let current = self.store.current_revision().await.map_err(store_failure)?;
+            Match::Exact(revision).check_reached(current)?;
         }
         self.not_older_than(revision).await?;
         Ok(self.past_snapshot(revision, MAX_CHEAP_REWIND).await)

@@ -82,7 +82,7 @@ fn selector(spec: FieldRef<Spec>, standard: &[&str], errors: &mut FieldErrors) {
         }
         let only_exists = ["BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity"];
         if only_exists.contains(&scope.str()) && operator.str() != "Exists" {
-            errors.push(operator.invalid_as(operator.str(), NEEDS_EXISTS));
+            errors.push(operator.invalid_as(of_named_type(operator.str()), NEEDS_EXISTS));
         }
         let values = requirement.at(Requirement::VALUES);
         match operator.str() {
