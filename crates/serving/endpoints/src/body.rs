@@ -326,9 +326,14 @@ fn is_shared_kind(kind: &str) -> bool {
 
 /// Returns the error for an object of another kind, with the names of Go's types.
 pub(crate) fn unknown_conversion(given: &GroupVersion, kind: &str, group: &str, expected: &str) -> String {
-    let package = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or(group) };
+    let package = internal_package(group);
     let version = if is_shared_kind(kind) { "v1" } else { given.version.as_str() };
     format!("converting ({version}.{kind}) to ({package}.{expected}): unknown conversion")
+}
+
+/// Returns the name of the Go package with the internal types of a group.
+pub(crate) fn internal_package(group: &str) -> &str {
+    if group.is_empty() { "core" } else { group.split('.').next().unwrap_or(group) }
 }
 
 fn decode_protobuf(expected: &ExpectedKind<'_>, message: &Message, sent: &Sent<'_>) -> Result<Value, Status> {

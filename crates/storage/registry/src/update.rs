@@ -178,7 +178,7 @@ impl UpdateRequest<'_> {
         // The change comes first: its errors are reported even if nothing may be created.
         let changed = self.resource.apply_change(self.context, change, None).await;
         let (mut object, gate) = (changed?, self.create_gate()?);
-        self.drop_version(&mut object)?;
+        Self::drop_version(&mut object)?;
         match self.resource.create_with_gate(self.context, gate, object, NameSource::Named(self.name)).await {
             Err(status) if status.is(StatusReason::AlreadyExists) => self.read().await?.map(Err).ok_or(status),
             created => created.map(Ok),

@@ -316,6 +316,11 @@ fn decode_as_named(mut patched: Value, expected: &ExpectedKind<'_>) -> Result<De
 /// members are unknown, and the result is empty.
 fn decode_without_version(patched: &Value, kind: &str, expected: &ExpectedKind<'_>) -> Result<DecodedObject, String> {
     if kind != expected.kind {
+        let version = GroupVersion::new(expected.group, expected.version);
+        if body::registered_message(expected.kinds, expected.group, &version, kind).is_some() {
+            let package = body::internal_package(expected.group);
+            return Err(format!("converting ({package}.{kind}) to ({package}.{}): unknown conversion", expected.kind));
+        }
         let version = format!("the internal version of group {}", go_quote(expected.group));
         return Err(not_registered(kind, &version, expected.scheme));
     }
@@ -458,6 +463,10 @@ mod tests {
             (r#"{"apiVersion":"apps/v2"}"#, Err(unregistered("Deployment", "version \"apps/v2\""))),
             (r#"{"apiVersion":"apps/v1","kind":"Pod"}"#, Err(unregistered("Pod", "version \"apps/v1\""))),
             (r#"{"kind":"Pod"}"#, Err(unregistered("Pod", "the internal version of group \"apps\""))),
+            (
+                r#"{"kind":"DaemonSet"}"#,
+                Err("converting (apps.DaemonSet) to (apps.Deployment): unknown conversion".to_owned()),
+            ),
             (r#"{"apiVersion":"a/b/c"}"#, Err("unexpected GroupVersion string: a/b/c".to_owned())),
             (
                 r#"{"apiVersion":1}"#,

@@ -26,16 +26,14 @@ impl UpdateRequest<'_> {
         }
     }
 
-    /// Removes the resourceVersion of an object that is created; in the answer to a dry run it remains. Returns 500 if it
-    /// is not a number (`Store.Update`, which parses it before it checks whether the object exists).
-    pub(super) fn drop_version(&self, object: &mut WriteObject) -> Result<(), Status> {
+    /// Removes the resourceVersion of an object that is created. Returns 500 if it is not a number (`Store.Update`,
+    /// which parses it before it checks whether the object exists).
+    pub(super) fn drop_version(object: &mut WriteObject) -> Result<(), Status> {
         let version = object::resource_version(object);
         if !version.is_empty() {
             object::version_number(version)?;
         }
-        if !self.context.dry_run {
-            object::set_metadata(object, ObjectMeta::RESOURCE_VERSION.name(), None);
-        }
+        object::set_metadata(object, ObjectMeta::RESOURCE_VERSION.name(), None);
         Ok(())
     }
 

@@ -3,7 +3,6 @@
 
 use std::time::Instant;
 
-use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_patch::apply::keep_unchanged_times;
 use binnacle_schema::Value;
 use binnacle_store::{Expect, Op, Txn, TxnResponse};
@@ -36,15 +35,10 @@ impl UpdateRequest<'_> {
         if self.completes_deletion(object, old_object) {
             return self.delete_finalized(object, old.stored).await;
         }
-        // What kube-apiserver's storage removes remains in the answer to a dry run.
-        let link = object.at(&["metadata", ObjectMeta::SELF_LINK.name()]).filter(|_| context.dry_run).cloned();
         let value = collection.encode(object).await?;
         collection.apply_storage_round_trip(object, &value).await?;
         if self.is_unchanged(object, &value, old).await? || context.dry_run {
             collection.stamp(object, old.stored.revision);
-            if let Some(link) = link {
-                object::set_metadata(object, ObjectMeta::SELF_LINK.name(), Some(link));
-            }
             return Ok(AttemptOutcome::Updated(StoredObject::new(take(object), old.stored.revision)));
         }
         self.put(object, value, old.stored).await
