@@ -85,7 +85,7 @@ impl UnfinishedFile {
         let (mut keys, mut changes) = (0, 0);
         let mut leases: HashSet<LeaseId> = HashSet::new();
         if begins > Revision(0) {
-            let mut pages = Pages::new(store, opened.range(), begins);
+            let mut pages = Pages::new(store, opened.range(), begins).streamed();
             while let Some(page) = pages.next().await? {
                 for kv in page {
                     leases.extend(kv.lease);

@@ -181,7 +181,8 @@ impl Sum {
 impl<'a> KeyCursor<'a> {
     pub(super) async fn new(store: &'a dyn Store, root: &str) -> Result<Self, Error> {
         let revision = store.current_revision().await?;
-        Ok(Self { pages: Pages::new(store, prefix_range(root.as_bytes()), revision), page: VecDeque::new() })
+        let pages = Pages::new(store, prefix_range(root.as_bytes()), revision).streamed();
+        Ok(Self { pages, page: VecDeque::new() })
     }
 
     pub(super) async fn next(&mut self) -> Result<Option<KeyValue>, Error> {
