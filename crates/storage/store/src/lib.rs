@@ -5,6 +5,7 @@
 //! revision that has not been compacted. A watch delivers every change of a range from a revision on, in order.
 
 mod compactor;
+mod contents;
 #[cfg(feature = "contract")]
 pub mod contract;
 mod digest;
@@ -29,6 +30,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
 pub use compactor::{Compactor, DEFAULT_COMPACTION_INTERVAL, spawn_compactor};
+pub use contents::{Content, ContentDigest};
 pub use digest::{Digest, Fingerprint, RangeDigest, ValueHash};
 pub use keyspace::KeyspaceStore;
 pub use layered::{LayeredStore, ValueTransformer};
