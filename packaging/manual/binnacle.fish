@@ -26,7 +26,7 @@ end
 
 complete -c binnacle -n "__fish_binnacle_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c binnacle -n "__fish_binnacle_needs_command" -s V -l version -d 'Print version'
-complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "check" -d 'Checks a data directory or a backup file for damage'
+complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "check" -d 'Checks a data directory or a backup file for damage, and prints digests of its objects'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "doctor" -d 'Checks whether this release can serve a store'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "sizes" -d 'Shows the size of each resource in a store'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "history" -d 'Shows the versions of an object'
@@ -39,6 +39,10 @@ complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "cluster" -d 'Crea
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "compare" -d 'Replays requests against two API servers and compares the answers'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "completion" -d 'Prints the completion script for a shell'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c binnacle -n "__fish_binnacle_using_subcommand check" -l etcd-prefix -d 'Prefix of the keys of all objects in etcd' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand check" -l etcd-cafile -d 'The certificate authorities for the serving certificates of etcd; if not set, those of the system' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand check" -l etcd-certfile -d 'The TLS client certificate for etcd' -r -F
+complete -c binnacle -n "__fish_binnacle_using_subcommand check" -l etcd-keyfile -d 'The TLS client key of --etcd-certfile' -r -F
 complete -c binnacle -n "__fish_binnacle_using_subcommand check" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
 complete -c binnacle -n "__fish_binnacle_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -167,7 +171,7 @@ complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l dry-run -d
 complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -l impersonate -d 'Send each request of an audit log as the user who sent it'
 complete -c binnacle -n "__fish_binnacle_using_subcommand compare" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c binnacle -n "__fish_binnacle_using_subcommand completion" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history undelete migrate backup restore salvage cluster compare completion help" -f -a "check" -d 'Checks a data directory or a backup file for damage'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history undelete migrate backup restore salvage cluster compare completion help" -f -a "check" -d 'Checks a data directory or a backup file for damage, and prints digests of its objects'
 complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history undelete migrate backup restore salvage cluster compare completion help" -f -a "doctor" -d 'Checks whether this release can serve a store'
 complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history undelete migrate backup restore salvage cluster compare completion help" -f -a "sizes" -d 'Shows the size of each resource in a store'
 complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes history undelete migrate backup restore salvage cluster compare completion help" -f -a "history" -d 'Shows the versions of an object'

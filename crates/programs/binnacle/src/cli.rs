@@ -42,17 +42,20 @@ pub fn command() -> Command {
 }
 
 fn check_command() -> Command {
-    let path = Arg::new("path").value_name("DIR|FILE").required(true).value_parser(directory_value());
+    let store = Arg::new("store").value_name("DIR|FILE|STORE").required(true).value_parser(checked_value());
     Command::new("check")
-        .about("Checks a data directory or a backup file for damage")
+        .about("Checks a data directory or a backup file for damage, and prints digests of its objects")
         .long_about(
             "Reads the whole embedded store in a data directory and lists all damage: records that do not decode or whose \
              checksum is wrong, missing revisions, inconsistent versions of an object, damage to the history or to leases, and \
              a log that ends before the last acknowledged write. The server must be stopped; nothing is changed. For a file, \
-             checks that it is a complete and intact backup.\n\nExit status: 0 if there is no damage, 1 if there is, or if \
+             checks that it is a complete and intact backup. An etcd cluster is only read.\n\nPrints the number of objects of each \
+             resource and a digest of their keys and values, without the prefix of the keys. Stores and backups with the same objects \
+             have the same digests, whatever their revisions.\n\nExit status: 0 if there is no damage, 1 if there is, or if \
              something cannot be read.",
         )
-        .arg(path.help("The data directory, or a file written by 'binnacle backup'"))
+        .arg(store.help("The data directory, a file written by 'binnacle backup', or etcd:URL[,URL...]"))
+        .args(etcd_flags())
         .arg(output())
 }
 
@@ -162,8 +165,8 @@ fn backup_command() -> Command {
         .about("Backs up a store to a file")
         .long_about(
             "Writes all objects of a store at one revision, and the retained history, to a file. The server may be running. The \
-             file has checksums and appears under its name once it is complete and durable. Only its owner can read it. Values are \
-             encrypted only if they are encrypted in the store.",
+             file has checksums and the digests of all resources, and appears under its name once it is complete and durable. Only \
+             its owner can read it. Values are encrypted only if they are encrypted in the store.",
         )
         .arg(store())
         .arg(file.help("The file to write, which must not exist"))
@@ -182,7 +185,8 @@ fn restore_command() -> Command {
         .long_about(
             "Creates the embedded store of a new data directory from a file, as of its newest or an earlier revision. The file is \
              one of: a file of 'binnacle backup', an etcd snapshot ('etcdctl snapshot save'), the SQLite database of kine (k3s), \
-             or kine's table as comma-separated text.\n\nClients may have seen revisions newer than the backup, which must not \
+             or kine's table as comma-separated text. The restored objects are compared with the file, and with the digests in a \
+             backup.\n\nClients may have seen revisions newer than the backup, which must not \
              be reused. The restored store therefore starts at a much higher revision (like etcdutl snapshot restore with \
              --bump-revision and --mark-compacted): clients that continue from an earlier one get status 410 (Gone) and list \
              again. The default of a billion covers more than a week at 1,500 writes per second. To restore into etcd, restore to \
@@ -240,6 +244,14 @@ fn directory_value() -> ValueParser {
     ValueParser::new(|text: &str| Ok::<_, std::convert::Infallible>(directory(text)))
 }
 
+/// Parses what can be checked: a store, or the path of a directory or a file.
+fn checked_value() -> ValueParser {
+    ValueParser::new(|text: &str| match text.split_once(':') {
+        Some(("etcd", _)) => text.parse(),
+        _ => Ok(StoreLocation::Embedded(directory(text))),
+    })
+}
+
 fn output() -> Arg {
     Arg::new("output")
         .short('o')
@@ -273,9 +285,9 @@ pub async fn run(matches: &ArgMatches) -> Result<bool, Error> {
     let Some((name, matches)) = matches.subcommand() else { return Err(Error::new("no command")) };
     match name {
         "check" => {
-            let path = path(matches, "path").ok_or_else(|| Error::new("no directory"))?;
-            let report = tokio::task::spawn_blocking(move || check::run(&path)).await;
-            let report = report.map_err(|error| Error::context("checking", error))??;
+            let location = matches.get_one::<StoreLocation>("store").ok_or_else(|| Error::new("no store"))?;
+            let report = check::run(location, &etcd_access(matches)).await;
+            let report = report.map_err(|error| about_etcd(matches, error))?;
             print(matches, report.text(), &report.json())?;
             Ok(report.is_whole())
         }
@@ -425,6 +437,8 @@ mod tests {
             ("doctor /data", true),
             ("doctor https://10.0.0.1:2379", false),
             ("check embedded:/data", true),
+            ("check etcd:http://a:1 --etcd-prefix /k -o json", true),
+            ("check etcd:", false),
             ("sizes embedded:/data --largest 3", true),
             ("sizes embedded:/data -o yaml", false),
             ("migrate --from embedded:/a --to etcd:http://a:1 --etcd-prefix /k", true),

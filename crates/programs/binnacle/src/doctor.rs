@@ -70,7 +70,7 @@ pub(crate) async fn examine(opened: &ReadableStore, encryption: Option<&Path>) -
     let doctor = Doctor { keys: KeyOwners::new(&opened.root), encryption };
     let revision = store.current_revision().await?;
     let mut diagnosis = Diagnosis { revision: revision.0, ..Diagnosis::default() };
-    let mut pages = Pages::new(store, opened.range(), revision);
+    let mut pages = Pages::new(store, opened.range(), revision).streamed();
     let mut progress = Progress::new();
     while let Some(page) = pages.next_or_newer().await? {
         progress.state(|| format!("examining: {} objects", diagnosis.keys));

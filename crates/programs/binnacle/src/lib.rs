@@ -10,6 +10,7 @@ pub mod cli;
 mod cluster;
 mod compare;
 mod completion;
+mod digests;
 mod doctor;
 mod error;
 mod history;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use binnacle_store::{
-    KeyValue, LeaseId, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
+    Chunks, KeyValue, LeaseId, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
 };
 use bytes::Bytes;
 use futures::FutureExt;
@@ -71,6 +71,11 @@ impl Store for RetryingStore {
 
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, StoreError>> {
         self.retry(move |store| store.range(request.clone()))
+    }
+
+    fn stream(&self, range: Range<Bytes>, revision: Revision) -> BoxFuture<'_, Result<Option<Chunks<'_>>, StoreError>> {
+        // Not retried: the reader continues with ranges, which are.
+        self.0.stream(range, revision)
     }
 
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, StoreError>> {

@@ -55,7 +55,7 @@ pub(crate) async fn run(from: &Path, to: &Path, bump: u64) -> Result<SalvageRepo
     filled?;
     drop(store);
     let unfinished = location.unfinished.clone();
-    let checked = tokio::task::spawn_blocking(move || check(&unfinished, None)).await;
+    let checked = tokio::task::spawn_blocking(move || check(&unfinished, None, &mut ())).await;
     let checked = checked.map_err(|error| Error::context("checking the new store", error))??;
     let salvage = Arc::into_inner(salvage).ok_or_else(|| Error::new("the damaged store is still being read"))?;
     let damage = salvage.into_damage();
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(salvaged.begins, 1031);
         let list = fs::read_to_string(path("new").join("store/salvaged")).expect("the list");
         assert!(list.starts_with("Salvaged on ") && list.contains(&line), "{list}");
-        let checked = check(&path("new").join("store"), None).expect("it is read");
+        let checked = check(&path("new").join("store"), None, &mut ()).expect("it is read");
         assert!(checked.salvaged.is_some_and(|line| list.starts_with(&line)) && checked.problems.is_empty());
 
         for to in [path("new"), path("new").join("store"), data.clone(), data.join("store/within")] {

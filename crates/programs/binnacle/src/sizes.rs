@@ -43,7 +43,7 @@ pub(crate) async fn measure(opened: &ReadableStore, largest: usize) -> Result<Si
     let revision = store.current_revision().await?;
     let mut sizes = Sizes { revision: revision.0, ..Sizes::default() };
     let mut top: BinaryHeap<Reverse<(u64, Bytes)>> = BinaryHeap::new();
-    let mut pages = Pages::new(store, opened.range(), revision);
+    let mut pages = Pages::new(store, opened.range(), revision).streamed();
     let (mut progress, mut objects) = (Progress::new(), 0);
     while let Some(page) = pages.next_or_newer().await? {
         objects += page.len();

@@ -15,27 +15,27 @@ use crate::log::survey::survey;
 use crate::log::{LogDisk, LogOptions};
 use crate::options::OnReading;
 use crate::recovery::{Facts, OpenFailure};
-use crate::replay::{Keys, Replay};
+use crate::replay::{Keys, Replay, Tally};
 use crate::salvage_mark::mark;
 
 /// Reads the whole store in `dir` without changing it. `on_reading` receives the progress. Fails if the store cannot be
 /// read at all or is in use.
-pub fn check(dir: &Path, on_reading: Option<OnReading>) -> Result<CheckReport, OpenError> {
+pub fn check(dir: &Path, on_reading: Option<OnReading>, tally: &mut dyn Tally) -> Result<CheckReport, OpenError> {
     let files = ReadOnlyFiles::new(lock_store(dir)?);
     if dir.join(OLD_FORMAT_DIR).exists() {
         return Err(OpenFailure::Format(1).of(dir.to_owned()));
     }
     let salvaged = mark(dir).map_err(|source| OpenError::Io { dir: dir.to_owned(), source })?;
-    let mut report = check_in(Arc::new(files), on_reading);
+    let mut report = check_in(Arc::new(files), on_reading, tally);
     report.salvaged = salvaged;
     Ok(report)
 }
 
 /// Checks the caller's files.
-pub fn check_in(files: Arc<dyn Files>, on_reading: Option<OnReading>) -> CheckReport {
+pub fn check_in(files: Arc<dyn Files>, on_reading: Option<OnReading>, tally: &mut dyn Tally) -> CheckReport {
     let mut checked = CheckReport::default();
     let opened = LogDisk::open(files.clone(), LogOptions::default()).map_err(OpenFailure::from);
-    let examination = opened.map(|disk| checked = examine(&disk, on_reading.as_ref()));
+    let examination = opened.map(|disk| checked = examine(&disk, on_reading.as_ref(), tally));
     let unknown = matches!(examination, Err(OpenFailure::Format(_)));
     if let Err(open_failure) = examination {
         checked.open_failure(open_failure);
@@ -82,7 +82,8 @@ pub(crate) fn examine_files(files: &dyn Files, mut checked: CheckReport) -> Resu
             checked.open_failure(open_failure);
         }
     }
-    let mut replay = Replay::new(facts.marker.revision, checked);
+    let mut uncounted = ();
+    let mut replay = Replay::new(facts.marker.revision, checked, &mut uncounted);
     survey(files, &mut |finding| {
         replay.add_finding(finding);
         Ok(())
@@ -100,7 +101,7 @@ pub(crate) fn examine_files(files: &dyn Files, mut checked: CheckReport) -> Resu
 }
 
 /// Checks a log that can be opened.
-fn examine(disk: &dyn Disk, on_reading: Option<&OnReading>) -> CheckReport {
+fn examine(disk: &dyn Disk, on_reading: Option<&OnReading>, tally: &mut dyn Tally) -> CheckReport {
     let mut checked = CheckReport::default();
     let facts = match Facts::read(disk) {
         Ok(facts) => Some(facts),
@@ -110,7 +111,7 @@ fn examine(disk: &dyn Disk, on_reading: Option<&OnReading>) -> CheckReport {
         }
     };
     let compacted = facts.as_ref().map_or(0, |facts| facts.marker.revision);
-    let mut replay = Replay::new(compacted, checked);
+    let mut replay = Replay::new(compacted, checked, tally);
     let (mut bytes, all) = (0, disk.stored_bytes());
     let scanned = disk.load(&mut |revision, record| {
         bytes += record.len() as u64;
@@ -160,7 +161,7 @@ mod tests {
     fn problems(records: Vec<(u64, Bytes)>, meta: Vec<(Bytes, Option<Bytes>)>) -> Vec<String> {
         let disk = MemoryDisk::default();
         disk.commit(&Batch { records, meta }).expect("memory takes it");
-        examine(&disk, None).problems
+        examine(&disk, None, &mut ()).problems
     }
 
     #[test]

@@ -41,6 +41,7 @@ pub use directory::is_store;
 pub use error::OpenError;
 pub use offline::OfflineStore;
 pub use options::{EmbeddedOptions, OnFailure, OnReading, WatchOptions};
+pub use replay::Tally;
 pub use salvage::Salvage;
 pub use salvage_mark::mark_salvaged;
 pub use store::EmbeddedStore;

@@ -214,7 +214,7 @@ mod tests {
         let copy = OfflineStore::open(&dir, Some(on_reading.clone())).expect("it opens");
         drop(copy);
         let open_reports = std::mem::take(&mut *reports.lock());
-        crate::check(&dir, Some(on_reading)).expect("it is read");
+        crate::check(&dir, Some(on_reading), &mut ()).expect("it is read");
         for reports in [open_reports, std::mem::take(&mut *reports.lock())] {
             assert!(reports.len() > 2, "{reports:?}");
             assert!(reports.is_sorted(), "{reports:?}");

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 
+use binnacle_store::Content;
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
@@ -16,8 +17,26 @@ use crate::record::FIRST_REVISION;
 use crate::record::{self, Guess, Put, Record};
 use crate::recovery::kept_mismatch;
 
+/// The receiver of all changes that a check reads, in order. It returns what it needs of a version when the next one
+/// replaces it, since a check holds no values.
+pub trait Tally {
+    fn put(&mut self, key: &[u8], value: &[u8], replaced: Option<Content>) -> Content;
+
+    fn delete(&mut self, key: &[u8], deleted: Content);
+}
+
+/// Nothing is counted.
+impl Tally for () {
+    fn put(&mut self, _: &[u8], _: &[u8], _: Option<Content>) -> Content {
+        Content::default()
+    }
+
+    fn delete(&mut self, _: &[u8], _: Content) {}
+}
+
 /// The history built from the records read so far.
-pub(crate) struct Replay {
+pub(crate) struct Replay<'a> {
+    tally: &'a mut dyn Tally,
     keys: Keys,
     reached: u64,
     compacted: u64,
@@ -46,6 +65,7 @@ struct NewestVersion {
     modified: u64,
     created: u64,
     lease: i64,
+    content: Content,
 }
 
 /// A version whose record is damaged or lost.
@@ -60,9 +80,10 @@ struct LostVersion {
 
 // === impl Replay ===
 
-impl Replay {
-    pub(crate) fn new(compacted: u64, checked: CheckReport) -> Self {
+impl<'a> Replay<'a> {
+    pub(crate) fn new(compacted: u64, checked: CheckReport, tally: &'a mut dyn Tally) -> Self {
         Self {
+            tally,
             keys: Keys { seed: RandomState::new().hash_one(0_u8), live: HashMap::new() },
             reached: 0,
             compacted,
@@ -104,7 +125,8 @@ impl Replay {
             Ok(Record::Put(put)) => self.put(revision, &put),
             Ok(Record::Delete(deletions)) => {
                 for deletion in deletions {
-                    let previous = self.keys.get(&deletion.key).map_or(0, |newest| newest.modified);
+                    let newest = self.keys.get(&deletion.key);
+                    let previous = newest.map_or(0, |newest| newest.modified);
                     let kept_mismatch = revision > self.compacted && previous != deletion.previous;
                     if kept_mismatch && !self.is_lost(deletion.previous, &deletion.key) {
                         self.checked.problem(format!(
@@ -113,6 +135,9 @@ impl Replay {
                         ));
                     }
                     self.supersede(&deletion.key, deletion.previous);
+                    if let Some(newest) = newest {
+                        self.tally.delete(&deletion.key, newest.content);
+                    }
                     self.keys.remove(&deletion.key);
                     if revision == self.compacted {
                         self.kept.add(revision);
@@ -135,7 +160,9 @@ impl Replay {
             ));
         }
         self.supersede(&put.key, put.previous);
-        self.keys.insert(&put.key, NewestVersion { modified: revision, created: put.created, lease: put.lease });
+        let content = self.tally.put(&put.key, &put.value, newest.map(|newest| newest.content));
+        let version = NewestVersion { modified: revision, created: put.created, lease: put.lease, content };
+        self.keys.insert(&put.key, version);
     }
 
     /// Records that records are missing before a revision.

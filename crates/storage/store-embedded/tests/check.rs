@@ -67,7 +67,7 @@ const BEFORE_KEY: usize = 4 + 46;
 async fn names_damaged_value_and_reads_the_rest() {
     let dir = tempfile::tempdir().expect("a directory");
     make(dir.path()).await;
-    let whole = check(dir.path(), None).expect("it is read");
+    let whole = check(dir.path(), None, &mut ()).expect("it is read");
     assert_eq!((whole.problems, whole.records, whole.keys), (Vec::new(), 80, 40));
     let mut expected = Vec::new();
     for (n, revision, remains) in [(7, 9, Remains::Newer), (8, 10, Remains::Newer), (75, 77, Remains::Older(37))] {
@@ -77,7 +77,7 @@ async fn names_damaged_value_and_reads_the_rest() {
         let place = Some((name(&path), (at - key.len() - BEFORE_KEY) as u64));
         expected.push(DamagedObject { key: Some(key), revision, place, remains });
     }
-    let checked = check(dir.path(), None).expect("it is read");
+    let checked = check(dir.path(), None, &mut ()).expect("it is read");
     assert_eq!(checked.damaged, expected);
     assert_eq!((checked.records, checked.keys, checked.unreadable_bytes), (77, 40, 0), "{:?}", checked.problems);
     let first = &expected[0].place.clone().expect("a place");
@@ -96,7 +96,7 @@ async fn counts_unreadable_bytes_and_names_lost_versions() {
     let key = 5;
     let (from, to) = (first - key - BEFORE_KEY - header, behind - key - BEFORE_KEY - header);
     change(&path, |bytes| bytes[from..to].fill(0xEE));
-    let checked = check(dir.path(), None).expect("it is read");
+    let checked = check(dir.path(), None, &mut ()).expect("it is read");
     let lost =
         |n: u64| DamagedObject { key: Some(format!("/k/{n}")), revision: n + 2, place: None, remains: Remains::Newer };
     assert_eq!(checked.damaged, [lost(10), lost(11)]);
@@ -118,11 +118,11 @@ async fn missing_heads_and_segments_hide_nothing_else() {
     let all = segments(dir.path());
     assert!(all.len() > 3, "{all:?}");
     change(&all[1], |bytes| bytes[100] ^= 1);
-    let checked = check(dir.path(), None).expect("it is read");
+    let checked = check(dir.path(), None, &mut ()).expect("it is read");
     assert_eq!((checked.records, checked.keys, checked.damaged.len()), (80, 40, 0), "{:?}", checked.problems);
     assert!(checked.problems[0].contains("is damaged: its head"), "{:?}", checked.problems);
     fs::remove_file(&all[1]).expect("it goes");
-    let checked = check(dir.path(), None).expect("it is read");
+    let checked = check(dir.path(), None, &mut ()).expect("it is read");
     assert_eq!(checked.problems[0], "the segments 1 to 1 of the log are missing");
     assert!(checked.records > 40 && checked.records < 80, "{}", checked.records);
     assert!(!checked.damaged.is_empty() && checked.damaged.iter().all(|object| object.key.is_some()));
@@ -131,7 +131,7 @@ async fn missing_heads_and_segments_hide_nothing_else() {
     for (n, path) in all.iter().enumerate() {
         change(path, |bytes| bytes[30 + n] ^= 1 << n);
     }
-    let again = check(dir.path(), None).expect("it is read");
+    let again = check(dir.path(), None, &mut ()).expect("it is read");
     assert_eq!((again.records, again.keys), (checked.records, checked.keys), "{:?}", again.problems);
     // The identity is intact in one of them, and proved by the frames that were written with it.
     for (n, path) in all.iter().enumerate() {
@@ -140,13 +140,13 @@ async fn missing_heads_and_segments_hide_nothing_else() {
             bytes[if n == 1 { 80 } else { 30 }..100].fill(7);
         });
     }
-    let again = check(dir.path(), None).expect("it is read");
+    let again = check(dir.path(), None, &mut ()).expect("it is read");
     assert_eq!((again.records, again.keys), (checked.records, checked.keys), "{:?}", again.problems);
     // Without any identity, frames cannot be distinguished from user data.
     for path in &all {
         change(path, |bytes| bytes[30..35].fill(9));
     }
-    let checked = check(dir.path(), None).expect("it is read");
+    let checked = check(dir.path(), None, &mut ()).expect("it is read");
     assert!(
         checked.problems.iter().any(|problem| problem.starts_with("no segment has a head")),
         "{:?}",
@@ -177,7 +177,7 @@ async fn does_not_rewrite_damaged_segments() {
     for (path, revision) in &damaged {
         assert!(path.exists(), "{} with revision {revision} was rewritten: {:?}", name(path), segments(dir.path()));
     }
-    let checked = check(dir.path(), None).expect("it is read");
+    let checked = check(dir.path(), None, &mut ()).expect("it is read");
     let found: Vec<u64> = checked.damaged.iter().map(|object| object.revision).collect();
     assert_eq!(found, damaged.iter().map(|(_, revision)| *revision).collect::<Vec<_>>(), "{:?}", checked.problems);
 }
@@ -265,7 +265,7 @@ async fn names_unreadable_sector_and_reads_the_rest() {
     let dir = tempfile::tempdir().expect("a directory");
     make(dir.path()).await;
     let check_with = |file: &str, bad: Range<u64>| {
-        check_in(Arc::new(BadSectorFiles { dir: dir.path().to_owned(), file: file.to_owned(), bad }), None)
+        check_in(Arc::new(BadSectorFiles { dir: dir.path().to_owned(), file: file.to_owned(), bad }), None, &mut ())
     };
     let whole = check_with("", 0..0);
     assert_eq!((whole.problems, whole.records, whole.keys), (Vec::new(), 80, 40));

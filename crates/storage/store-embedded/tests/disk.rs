@@ -48,7 +48,7 @@ async fn locks_directory_without_lock_file() {
     fs::remove_file(dir.path().join("lock")).expect("the file goes");
     let refused = open(dir.path()).map(drop).expect_err("two stores use one directory");
     assert!(matches!(refused, OpenError::Locked { pid: None, .. }), "{refused}");
-    assert!(matches!(check(dir.path(), None), Err(OpenError::Locked { .. })));
+    assert!(matches!(check(dir.path(), None, &mut ()), Err(OpenError::Locked { .. })));
     store.close().await;
     drop(open(dir.path()).expect("a closed store has let go"));
 }

@@ -48,7 +48,7 @@ async fn stores_of_released_versions_are_read_and_continued() {
         let wanted: Vec<_> = contents.lines().filter(|line| !line.starts_with('#')).collect();
         let revision_of = |line: &&str| line.split('\t').next().expect("a field").parse::<u64>().expect("a number");
         let dir = copy(&folder.join("store"));
-        let checked = check(dir.path(), None).expect("it is read");
+        let checked = check(dir.path(), None, &mut ()).expect("it is read");
         assert_eq!((checked.problems, checked.compacted), (Vec::new(), revision_of(&wanted[0])), "{version}");
 
         let open = || EmbeddedStore::open(EmbeddedOptions::new(dir.path())).expect("it opens");

@@ -122,7 +122,7 @@ async fn tools_read_stores_on_full_disks() {
             let status = Command::new("mount").args(["-o", "remount,ro"]).arg(&dir).status().expect("mount runs");
             assert!(status.success(), "{status}");
         }
-        let checked = check(&dir.join("store"), None).unwrap_or_else(|error| panic!("{mode}: {error}"));
+        let checked = check(&dir.join("store"), None, &mut ()).unwrap_or_else(|error| panic!("{mode}: {error}"));
         assert!(checked.problems.is_empty() && checked.keys > 50, "{mode}: {checked:?}");
         let salvage = Salvage::open(&dir.join("store")).unwrap_or_else(|error| panic!("{mode}: {error}"));
         assert_eq!(salvage.damage().keys, checked.keys);

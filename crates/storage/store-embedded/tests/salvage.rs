@@ -126,7 +126,7 @@ async fn reads_undamaged_store_completely() {
     let base = tempfile::tempdir().expect("a directory");
     let dir = base.path().join("store");
     let live = make(&dir).await;
-    assert_eq!(check(&dir, None).expect("it is read").problems, Vec::<String>::new());
+    assert_eq!(check(&dir, None, &mut ()).expect("it is read").problems, Vec::<String>::new());
     let (salvage, found) = salvage(&dir);
     assert_eq!((found, salvage.damage().problems.clone()), (live, Vec::new()));
     assert!(salvage.damage().damaged.is_empty() && salvage.damage().unidentified.is_empty());
@@ -280,7 +280,7 @@ async fn rejects_stores_in_use_and_of_other_formats() {
     assert!(matches!(Salvage::open(base.path()), Err(OpenError::Io { .. })), "there is no store");
     mark_salvaged(&dir, "Made today.\nThis was lost.\n").expect("it is marked");
     assert!(mark_salvaged(&dir, "again").is_err(), "the mark is not replaced");
-    assert_eq!(check(&dir, None).expect("it is read").salvaged.as_deref(), Some("Made today."));
+    assert_eq!(check(&dir, None, &mut ()).expect("it is read").salvaged.as_deref(), Some("Made today."));
     // The store is used like any other.
     let store = EmbeddedStore::open(EmbeddedOptions::new(&dir)).expect("it opens");
     put(&store, "/a", "c").await;

@@ -8,6 +8,7 @@ use prost::{Message, Oneof};
 /// The paths of the methods.
 pub(crate) mod path {
     pub(crate) const RANGE: &str = "/etcdserverpb.KV/Range";
+    pub(crate) const RANGE_STREAM: &str = "/etcdserverpb.KV/RangeStream";
     pub(crate) const PUT: &str = "/etcdserverpb.KV/Put";
     pub(crate) const DELETE_RANGE: &str = "/etcdserverpb.KV/DeleteRange";
     pub(crate) const TXN: &str = "/etcdserverpb.KV/Txn";
@@ -84,6 +85,13 @@ pub(crate) struct RangeResponse {
     pub(crate) more: bool,
     #[prost(int64, tag = "4")]
     pub(crate) count: i64,
+}
+
+/// A part of a range, in etcd since 3.7. Only the last one has a header, a count and `more`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct RangeStreamResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) range_response: Option<RangeResponse>,
 }
 
 #[derive(Clone, PartialEq, Message)]

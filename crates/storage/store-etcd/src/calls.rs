@@ -52,6 +52,13 @@ impl CallMetrics {
         call
     }
 
+    /// Counts a call with one request, whose responses are counted one by one.
+    pub(crate) fn server_stream(&self, path: &'static str) -> CallCount {
+        let call = self.start("server_stream", path);
+        call.sent();
+        call
+    }
+
     /// Counts a call whose messages are counted one by one.
     pub(crate) fn stream(&self, path: &'static str) -> CallCount {
         self.start("bidi_stream", path)

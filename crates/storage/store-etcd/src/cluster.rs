@@ -19,6 +19,7 @@ use crate::calls::{CallMetrics, go_name};
 use crate::connector::{channel, tls_config};
 use crate::error::Failure;
 use crate::options::{ConnectError, EtcdOptions};
+use crate::range_stream::StreamSupport;
 
 /// All members of a cluster, which are called in turn.
 pub(crate) struct Cluster {
@@ -30,9 +31,12 @@ pub(crate) struct Cluster {
 pub(crate) struct Member {
     pub(crate) endpoint: String,
     channel: Channel,
+    /// The number of connections since the start. After another one, the member may have another version.
+    pub(crate) connections: Arc<AtomicU64>,
     pub(crate) calls: CallMetrics,
     /// Until when the member is avoided because it did not respond, in milliseconds since the start.
     avoided_until: AtomicU64,
+    pub(crate) streams: StreamSupport,
 }
 
 /// The path and the retry rules of a call.
@@ -53,7 +57,7 @@ const MAX_PAUSE: Duration = Duration::from_millis(250);
 /// How long a failed member is avoided while others are available.
 const AVOID_FOR: Duration = Duration::from_secs(2);
 /// The span attribute with the code of the response.
-const STATUS_CODE: &str = "rpc.response.status_code";
+pub(crate) const STATUS_CODE: &str = "rpc.response.status_code";
 /// No limit, since a list is one response.
 const MAX_RESPONSE_BYTES: usize = i32::MAX as usize;
 
@@ -69,11 +73,14 @@ impl Cluster {
         let needed = secure || options.endpoints.iter().any(|endpoint| endpoint.starts_with("https://"));
         let tls = if needed { Some(tls_config(&options.tls)?) } else { None };
         let member = |endpoint: &String| {
+            let connections = Arc::default();
             Ok(Arc::new(Member {
                 endpoint: endpoint.clone(),
-                channel: channel(endpoint, tls.as_ref(), secure, options.dialer.clone())?,
+                channel: channel(endpoint, tls.as_ref(), secure, options.dialer.clone(), &connections)?,
+                connections,
                 calls: options.metrics.calls().clone(),
                 avoided_until: AtomicU64::new(0),
+                streams: StreamSupport::default(),
             }))
         };
         let members = options.endpoints.iter().map(member).collect::<Result<_, _>>()?;
@@ -82,14 +89,19 @@ impl Cluster {
 
     /// Returns the next member in turn. Members that failed recently are only returned if all of them did.
     pub(crate) fn pick(&self) -> &Arc<Member> {
+        self.pick_if(|_| true).unwrap_or(&self.members[0])
+    }
+
+    /// Returns the next member in turn of those that meet a condition.
+    pub(crate) fn pick_if(&self, is_suitable: impl Fn(&Member) -> bool) -> Option<&Arc<Member>> {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
-        let in_turn = || (0..self.members.len()).map(|n| &self.members[first.wrapping_add(n) % self.members.len()]);
+        let in_turn = || {
+            let all = (0..self.members.len()).map(|n| &self.members[first.wrapping_add(n) % self.members.len()]);
+            all.filter(|member| is_suitable(member))
+        };
         let now = self.now();
         let avoided = |member: &&Arc<Member>| member.avoided_until.load(Ordering::Relaxed);
-        in_turn()
-            .find(|member| avoided(member) <= now)
-            .or_else(|| in_turn().min_by_key(avoided))
-            .unwrap_or(&self.members[0])
+        in_turn().find(|member| avoided(member) <= now).or_else(|| in_turn().min_by_key(avoided))
     }
 
     /// Makes `pick` skip a member for a while.
@@ -183,7 +195,7 @@ impl Member {
     }
 
     /// Starts the span of a call, with the name and attributes of Go's instrumentation.
-    fn begin_span(&self, trace: &dyn CallTrace, path: &'static str) -> Box<dyn CallSpan> {
+    pub(crate) fn begin_span(&self, trace: &dyn CallTrace, path: &'static str) -> Box<dyn CallSpan> {
         let method = path.trim_start_matches('/');
         let mut span = trace.begin(method);
         span.set("rpc.method", method);
@@ -201,7 +213,12 @@ impl Member {
 
     /// Returns a client whose connection is ready for a request.
     pub(crate) async fn grpc(&self) -> Result<Grpc<Channel>, Failure> {
-        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES);
+        self.bounded_grpc(MAX_RESPONSE_BYTES).await
+    }
+
+    /// Returns a client whose connection is ready for a request with responses of at most this size.
+    pub(crate) async fn bounded_grpc(&self, max_response_bytes: usize) -> Result<Grpc<Channel>, Failure> {
+        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(max_response_bytes);
         match grpc.ready().await {
             Ok(()) => Ok(grpc),
             Err(error) => Err(Failure::NotDone(format!("rpc error: code = Unavailable desc = {error}"))),

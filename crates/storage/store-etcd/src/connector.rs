@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use binnacle_egress::Dialer;
@@ -26,9 +27,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// five seconds.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Lists have pages of several megabytes, and share the connection with other responses.
+/// Lists have pages and chunks of several megabytes, and share the connection with other responses.
 const STREAM_WINDOW: u32 = 4 << 20;
-const CONNECTION_WINDOW: u32 = 16 << 20;
+/// The maximum of HTTP/2: streams that wait for their readers must not delay other responses.
+const CONNECTION_WINDOW: u32 = i32::MAX as u32;
 
 /// The address of a member, and the dialer for it.
 #[derive(Clone)]
@@ -48,12 +50,14 @@ trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
-/// Returns a channel to a member, which connects on first use and whenever the connection is lost.
+/// Returns a channel to a member, which connects on first use and whenever the connection is lost, and counts its
+/// connections.
 pub(crate) fn channel(
     endpoint: &str,
     tls: Option<&Arc<ClientConfig>>,
     has_tls_files: bool,
     dialer: Option<Arc<Dialer>>,
+    connections: &Arc<AtomicU64>,
 ) -> Result<Channel, ConnectError> {
     let invalid = |reason: String| ConnectError::Endpoint { endpoint: endpoint.to_owned(), reason };
     let (scheme, address) = match endpoint.split_once("://") {
@@ -93,7 +97,11 @@ pub(crate) fn channel(
         .keep_alive_while_idle(true)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW);
-    Ok(endpoint.connect_with_connector_lazy(tower::service_fn(move |_| connect(target.clone()))))
+    let connections = Arc::clone(connections);
+    Ok(endpoint.connect_with_connector_lazy(tower::service_fn(move |_| {
+        connections.fetch_add(1, Ordering::Relaxed);
+        connect(target.clone())
+    })))
 }
 
 async fn connect(target: Target) -> Result<TokioIo<Box<dyn Connection>>, std::io::Error> {
@@ -208,6 +216,7 @@ mod tests {
     #[tokio::test]
     async fn accepts_endpoints_with_supported_scheme_and_port() {
         let tls = tls_config(&TlsPaths::default()).expect("no file is named");
+        let connections = Arc::default();
         // endpoint, whether TLS files are set, whether it is valid
         for (endpoint, has_tls_files, good) in [
             ("http://127.0.0.1:2379", false, true),
@@ -227,7 +236,7 @@ mod tests {
             ("", false, false),
             ("https://not a host:1", false, false),
         ] {
-            assert_eq!(channel(endpoint, Some(&tls), has_tls_files, None).is_ok(), good, "{endpoint}");
+            assert_eq!(channel(endpoint, Some(&tls), has_tls_files, None, &connections).is_ok(), good, "{endpoint}");
         }
     }
 

@@ -62,6 +62,14 @@ impl Failure {
         }
     }
 
+    /// Returns true if another member may respond otherwise.
+    pub(crate) fn is_of_member(&self) -> bool {
+        match self {
+            Self::Answered(_) | Self::Compacted => false,
+            Self::NotDone(_) | Self::Unknown(_) => true,
+        }
+    }
+
     /// Converts the failure to the error for the caller of the store.
     pub(crate) fn into_store_error(self) -> StoreError {
         match self {

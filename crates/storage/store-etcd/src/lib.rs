@@ -12,6 +12,7 @@ mod error;
 mod hub;
 mod metrics;
 mod options;
+mod range_stream;
 mod sequence;
 mod serve;
 mod store;

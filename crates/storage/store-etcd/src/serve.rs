@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_store::{
-    Barrier, Event, KeyValue, LeaseId, RangeRequest, Revision, Store, StoreError, Watch, WatchMessage,
+    Barrier, Event, KeyValue, LeaseId, PageSize, Pages, RangeRequest, Revision, Store, StoreError, Watch, WatchMessage,
 };
 use bytes::Bytes;
 use futures::StreamExt;
@@ -27,8 +27,10 @@ use crate::api::{
 };
 use crate::store::signed;
 
-/// The version reported to clients. Watches of this version respond reliably to progress requests.
-const VERSION: &str = "3.6.0";
+/// The version reported to clients: it has streams of ranges, and its watches respond reliably to progress requests.
+const VERSION: &str = "3.7.0";
+/// The size of the chunks of a range, as etcd intends it.
+const CHUNK_SIZE: PageSize = PageSize { objects: 5_000, bytes: 3 << 19 };
 /// The pause before connections are accepted again after an error.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -65,6 +67,15 @@ async fn handle(store: Arc<dyn Store>, request: http::Request<Incoming>) -> Resu
             });
             let codec = ProstCodec::<api::RangeResponse, api::RangeRequest>::default();
             tonic::server::Grpc::new(codec).unary(service, request).await
+        }
+        path::RANGE_STREAM => {
+            let service = tower::service_fn(move |request: Request<api::RangeRequest>| {
+                let (sender, receiver) = mpsc::channel(1);
+                tokio::spawn(range_stream(Arc::clone(&store), request.into_inner(), sender));
+                async move { Ok::<_, Status>(Response::new(ReceiverStream::new(receiver))) }
+            });
+            let codec = ProstCodec::<api::RangeStreamResponse, api::RangeRequest>::default();
+            tonic::server::Grpc::new(codec).server_streaming(service, request).await
         }
         path::WATCH => {
             let service = tower::service_fn(move |request: Request<Streaming<WatchRequest>>| {
@@ -127,6 +138,52 @@ async fn range(store: &dyn Store, request: api::RangeRequest) -> Result<api::Ran
         more: found.more,
         count: i64::try_from(found.count).unwrap_or(i64::MAX),
     })
+}
+
+type RangeChunks = mpsc::Sender<Result<api::RangeStreamResponse, Status>>;
+
+/// Serves a range in chunks of bounded size. A range with a limit or without values is one chunk.
+async fn range_stream(store: Arc<dyn Store>, request: api::RangeRequest, responses: RangeChunks) {
+    let result = match request.limit > 0 || request.count_only || request.range_end.is_empty() {
+        true => match range(&*store, request).await {
+            Ok(all) => responses.send(Ok(chunk(all))).await.map_err(drop),
+            Err(status) => responses.send(Err(status)).await.map_err(drop),
+        },
+        false => send_chunks(&*store, request, &responses).await,
+    };
+    if result.is_err() {
+        tracing::debug!("the reader of a range has disconnected");
+    }
+}
+
+async fn send_chunks(store: &dyn Store, request: api::RangeRequest, responses: &RangeChunks) -> Result<(), ()> {
+    let failed = async |error| responses.send(Err(status_of(error))).await.map_err(drop);
+    let current = match store.current_revision().await {
+        Ok(current) => current,
+        Err(error) => return failed(error).await,
+    };
+    let revision = u64::try_from(request.revision).ok().filter(|revision| *revision > 0).map_or(current, Revision);
+    let mut pages = Pages::new(store, bounds(request.key, request.range_end), revision).sized(CHUNK_SIZE);
+    let mut count = 0;
+    loop {
+        match pages.next().await {
+            Ok(Some(page)) => {
+                count += page.len();
+                let kvs = page.into_iter().map(|kv| range_entry(kv, request.keys_only)).collect();
+                let part = api::RangeResponse { kvs, ..api::RangeResponse::default() };
+                responses.send(Ok(chunk(part))).await.map_err(drop)?;
+            }
+            Ok(None) => break,
+            Err(error) => return failed(error).await,
+        }
+    }
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    let last = api::RangeResponse { header: header(current), count, ..api::RangeResponse::default() };
+    responses.send(Ok(chunk(last))).await.map_err(drop)
+}
+
+fn chunk(part: api::RangeResponse) -> api::RangeStreamResponse {
+    api::RangeStreamResponse { range_response: Some(part) }
 }
 
 /// Converts etcd's notation of a range: a zero byte as the end means all keys from the start on, an empty end means one

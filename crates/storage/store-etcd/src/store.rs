@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use binnacle_store::{
-    Expect, KeyValue, LeaseId, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
+    Chunks, Expect, KeyValue, LeaseId, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse,
+    Watch,
 };
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -36,7 +37,9 @@ pub struct EtcdStore {
 /// etcd itself gives up on a write after seven seconds.
 const WRITE: Duration = Duration::from_secs(15);
 /// Large responses take long.
-const READ: Duration = Duration::from_secs(15);
+pub(crate) const READ: Duration = Duration::from_secs(15);
+/// The name of the operation in metrics, as in kube-apiserver 1.37.
+const LIST_STREAM: &str = "listStream";
 const RANGE: Call = Call { path: path::RANGE, repeatable: true, timeout: READ };
 pub(crate) const TXN: Call = Call { path: path::TXN, repeatable: false, timeout: WRITE };
 /// A key that was written again after the first attempt belongs to the range, too.
@@ -160,6 +163,46 @@ impl EtcdStore {
         })
     }
 
+    /// Opens a stream of a range at the next member that has streams.
+    async fn stream_at(&self, range: Range<Bytes>, revision: Revision) -> Result<Option<Chunks<'_>>, StoreError> {
+        if range.start >= range.end {
+            return Ok(None);
+        }
+        let (started, key) = (Instant::now(), range.start.clone());
+        let request = api::RangeRequest {
+            key: first_key(range.start),
+            range_end: range.end,
+            revision: signed(revision.0),
+            ..Default::default()
+        };
+        let stream = match self.hub.cluster.open_range_stream(request).await {
+            Ok(None) => return Ok(None),
+            Ok(Some(stream)) => stream,
+            Err(failure) => {
+                self.metrics.request(LIST_STREAM, &key, started, true);
+                return Err(self.explain(failure).await);
+            }
+        };
+        let chunks = stream::unfold(Some((stream, key)), move |reading| async move {
+            let (mut stream, key) = reading?;
+            match stream.next().await {
+                Ok(Some(kvs)) => Some((Ok(kvs.into_iter().map(key_value).collect()), Some((stream, key)))),
+                Ok(None) => {
+                    self.metrics.request(LIST_STREAM, &key, started, false);
+                    None
+                }
+                Err(failure) => {
+                    self.metrics.request(LIST_STREAM, &key, started, true);
+                    if failure.is_of_member() {
+                        self.hub.cluster.avoid(stream.member());
+                    }
+                    Some((Err(self.explain(failure).await), None))
+                }
+            }
+        });
+        Ok(Some(chunks.boxed()))
+    }
+
     async fn carry_out(&self, txn: Txn) -> Result<TxnResponse, StoreError> {
         let (started, key) = (Instant::now(), txn.key.clone());
         let operation = match (&txn.op, txn.expect) {
@@ -238,6 +281,10 @@ impl Store for EtcdStore {
 
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, StoreError>> {
         self.range_at(request).boxed()
+    }
+
+    fn stream(&self, range: Range<Bytes>, revision: Revision) -> BoxFuture<'_, Result<Option<Chunks<'_>>, StoreError>> {
+        self.stream_at(range, revision).boxed()
     }
 
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, StoreError>> {

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use futures::StreamExt;
 
 use crate::{
-    Answer, Event, KeyValue, LeaseId, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse,
-    Watch, WatchMessage,
+    Answer, Chunks, Event, KeyValue, LeaseId, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn,
+    TxnResponse, Watch, WatchMessage,
 };
 
 /// A store whose keys are stored with a prefix in the inner store, so that no code above it reaches the keys of others.
@@ -114,6 +114,20 @@ impl<S: Store + ?Sized> Store for KeyspaceStore<S> {
             let mut response = self.inner.range(request).await.map_err(|error| self.error(error))?;
             response.kvs.iter_mut().for_each(|kv| remove_prefix(kv, self.prefix.len()));
             Ok(response)
+        })
+    }
+
+    fn stream(&self, range: Range<Bytes>, revision: Revision) -> Answer<'_, Option<Chunks<'_>>> {
+        let range = self.inner_range(&range);
+        Box::pin(async move {
+            self.check(revision)?;
+            let chunks = self.inner.stream(range, revision).await.map_err(|error| self.error(error))?;
+            let own = |chunk: Result<Vec<KeyValue>, StoreError>| {
+                let mut kvs = chunk.map_err(|error| self.error(error))?;
+                kvs.iter_mut().for_each(|kv| remove_prefix(kv, self.prefix.len()));
+                Ok(kvs)
+            };
+            Ok(chunks.map(|chunks| chunks.map(own).boxed()))
         })
     }
 

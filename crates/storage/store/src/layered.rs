@@ -5,12 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::StreamExt;
 use futures::future::BoxFuture;
+use futures::{StreamExt, TryStreamExt};
 
 use crate::{
-    Barrier, Event, KeyValue, Op, RangeDigest, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn,
-    TxnResponse, Watch, WatchControl, WatchMessage,
+    Answer, Barrier, Chunks, Event, KeyValue, Op, RangeDigest, RangeRequest, RangeResponse, Revision, Store,
+    StoreError, Txn, TxnResponse, Watch, WatchControl, WatchMessage,
 };
 
 /// Converts values between the stored encoding and the callers' encoding.
@@ -104,6 +104,17 @@ impl<V: ValueTransformer, S: Store + ?Sized> Store for LayeredStore<V, S> {
             let mut response = self.inner.range(request).await?;
             self.values.transform_from_storage(response.kvs.iter_mut().collect()).await?;
             Ok(response)
+        })
+    }
+
+    fn stream(&self, range: Range<Bytes>, revision: Revision) -> Answer<'_, Option<Chunks<'_>>> {
+        Box::pin(async move {
+            let Some(chunks) = self.inner.stream(range, revision).await? else { return Ok(None) };
+            let transformed = chunks.and_then(async |mut kvs| {
+                self.values.transform_from_storage(kvs.iter_mut().collect()).await?;
+                Ok(kvs)
+            });
+            Ok(Some(transformed.boxed()))
         })
     }
 

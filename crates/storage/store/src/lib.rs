@@ -5,6 +5,7 @@
 //! revision that has not been compacted. A watch delivers every change of a range from a revision on, in order.
 
 mod compactor;
+mod contents;
 #[cfg(feature = "contract")]
 pub mod contract;
 mod digest;
@@ -30,6 +31,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
 pub use compactor::{Compactor, DEFAULT_COMPACTION_INTERVAL, spawn_compactor};
+pub use contents::{Content, ContentDigest};
 pub use digest::{Digest, Fingerprint, RangeDigest, ValueHash};
 pub use fair::{FairStore, WriteShare, WriteShares, WriteWaits};
 pub use keyspace::KeyspaceStore;
@@ -43,6 +45,9 @@ pub use read_only::ReadOnlyStore;
 pub use snapshot::{Snapshot, SnapshotRange};
 pub use trace::{CallSpan, CallTrace, current_trace, with_trace};
 pub use usage::{StorageLimits, StorageUsage, StoredAmount};
+
+/// The keys of a range in order, in chunks. It ends without an error only after all keys.
+pub type Chunks<'a> = BoxStream<'a, Result<Vec<KeyValue>, StoreError>>;
 
 /// The future that a store's method returns.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
@@ -207,6 +212,14 @@ pub trait Store: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<(Option<KeyValue>, Revision), StoreError>>;
 
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, StoreError>>;
+
+    /// Opens a read of all keys in `range` at a revision, in chunks that the engine bounds. Returns `None` if the engine
+    /// has nothing cheaper than ranges with limits.
+    ///
+    /// Callers use [`Pages`], which read the rest by ranges after an error.
+    fn stream(&self, _range: Range<Bytes>, _revision: Revision) -> Answer<'_, Option<Chunks<'_>>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 
     /// Executes a transaction. After the response `Done`, the write survives a power failure.
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, StoreError>>;

@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use bytes::Bytes;
+use futures::StreamExt;
 
-use crate::{KeyValue, RangeRequest, Revision, Store, StoreError};
+use crate::{Chunks, KeyValue, RangeRequest, Revision, Store, StoreError};
 
 /// A range at one revision, read page by page.
 ///
@@ -20,6 +21,10 @@ pub struct Pages<'a, S: Store + ?Sized = dyn Store> {
     limit: usize,
     size: PageSize,
     torn: bool,
+    /// The stream of the rest, while one is open.
+    chunks: Option<Chunks<'a>>,
+    /// The number of streams that may still be opened.
+    streams: u8,
 }
 
 /// The bounds of a page.
@@ -35,6 +40,8 @@ pub struct PageSize {
 const FIRST_PAGE: usize = 32;
 /// The maximum growth from one page to the next: objects can suddenly be larger.
 const GROWTH: usize = 4;
+/// The number of streams of one read: if they break this often, the rest is read by ranges.
+const MAX_STREAMS: u8 = 4;
 
 impl Default for PageSize {
     /// As many objects as kube-apiserver requests from etcd at once.
@@ -49,7 +56,26 @@ impl<'a, S: Store + ?Sized> Pages<'a, S> {
     /// Reads at a revision; 0 means the current revision of each page.
     pub fn new(store: &'a S, range: Range<Bytes>, revision: Revision) -> Self {
         let size = PageSize::default();
-        Self { store, rest: range, revision, finished: false, limit: FIRST_PAGE, size, torn: false }
+        Self {
+            store,
+            rest: range,
+            revision,
+            finished: false,
+            limit: FIRST_PAGE,
+            size,
+            torn: false,
+            chunks: None,
+            streams: 0,
+        }
+    }
+
+    /// Reads the range as one stream, if the engine has streams. Its chunks replace the pages, and the engine bounds
+    /// them. This is for readers of the whole range: a stream that ends early has been read for nothing.
+    #[must_use]
+    pub fn streamed(mut self) -> Self {
+        // Without a revision, each page has its own.
+        self.streams = if self.revision.0 > 0 { MAX_STREAMS } else { 0 };
+        self
     }
 
     /// Replaces the bounds of the pages.
@@ -63,6 +89,9 @@ impl<'a, S: Store + ?Sized> Pages<'a, S> {
     /// Returns the next page, `None` after the last one. Fails with [`StoreError::Compacted`] if the revision is
     /// compacted.
     pub async fn next(&mut self) -> Result<Option<Vec<KeyValue>>, StoreError> {
+        if let Some(chunk) = self.next_chunk().await? {
+            return Ok(Some(chunk));
+        }
         if self.finished {
             return Ok(None);
         }
@@ -81,12 +110,47 @@ impl<'a, S: Store + ?Sized> Pages<'a, S> {
         let bytes: usize = page.kvs.iter().map(|kv| kv.key.len() + kv.value.len()).sum();
         let fitting = self.size.bytes.saturating_mul(page.kvs.len().max(1)) / bytes.max(1);
         self.limit = fitting.min(self.size.objects).min(self.limit.saturating_mul(GROWTH)).max(1);
-        match page.kvs.last() {
-            // The first key after the last one.
-            Some(last) if page.more => self.rest.start = Bytes::from([&*last.key, b"\0"].concat()),
-            _ => self.finished = true,
-        }
+        self.skip(&page.kvs);
+        self.finished = page.kvs.is_empty() || !page.more;
         Ok(Some(page.kvs))
+    }
+
+    /// Returns the next chunk of the stream. `None` means that a page is next, or nothing.
+    async fn next_chunk(&mut self) -> Result<Option<Vec<KeyValue>>, StoreError> {
+        if self.finished {
+            return Ok(None);
+        }
+        if self.chunks.is_none() && self.streams > 0 {
+            self.streams -= 1;
+            match self.store.stream(self.rest.clone(), self.revision).await {
+                Ok(None) => self.streams = 0,
+                Ok(chunks) => self.chunks = chunks,
+                Err(error) => return continue_by_page(error),
+            }
+        }
+        let Some(chunks) = &mut self.chunks else { return Ok(None) };
+        match chunks.next().await {
+            Some(Ok(chunk)) => {
+                self.skip(&chunk);
+                Ok(Some(chunk))
+            }
+            Some(Err(error)) => {
+                self.chunks = None;
+                continue_by_page(error)
+            }
+            None => {
+                self.chunks = None;
+                self.finished = true;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Continues after the last of these keys.
+    fn skip(&mut self, kvs: &[KeyValue]) {
+        if let Some(last) = kvs.last() {
+            self.rest.start = Bytes::from([&*last.key, b"\0"].concat());
+        }
     }
 
     /// Returns the next page as [`next`](Self::next) does, but continues at the current revision if the revision is
@@ -105,5 +169,17 @@ impl<'a, S: Store + ?Sized> Pages<'a, S> {
     /// Reports whether the revision was compacted during the read, so that later pages are from later revisions.
     pub fn is_torn(&self) -> bool {
         self.torn
+    }
+}
+
+/// Decides what follows an error of a stream: a page, whose request is repeated if that helps, and which reports lasting
+/// errors. Only a compaction is final.
+fn continue_by_page(error: StoreError) -> Result<Option<Vec<KeyValue>>, StoreError> {
+    match error {
+        StoreError::Compacted { .. } => Err(error),
+        error => {
+            tracing::debug!(%error, "a stream of a range broke, its next keys are read as a page");
+            Ok(None)
+        }
     }
 }

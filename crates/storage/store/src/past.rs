@@ -9,7 +9,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 
 use crate::{
-    Answer, Barrier, KeyValue, LeaseId, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, Watch,
+    Answer, Barrier, Chunks, KeyValue, LeaseId, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, Watch,
     WatchControl,
 };
 
@@ -57,6 +57,10 @@ impl Store for PastStore {
             let response = self.inner.range(RangeRequest { revision, ..request }).await?;
             Ok(RangeResponse { revision: self.revision, ..response })
         })
+    }
+
+    fn stream(&self, range: Range<Bytes>, revision: Revision) -> Answer<'_, Option<Chunks<'_>>> {
+        Box::pin(async move { self.inner.stream(range, self.at(Some(revision))?).await })
     }
 
     fn txn(&self, _: Txn) -> Answer<'_, crate::TxnResponse> {

@@ -8,7 +8,8 @@ use futures::future::BoxFuture;
 
 use crate::usage::{Growth, StorageUsage, size_of, stored_size};
 use crate::{
-    Answer, Expect, KeyValue, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
+    Answer, Chunks, Expect, KeyValue, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse,
+    Watch,
 };
 
 /// A store whose writes fail with [`StoreError::QuotaExceeded`] if they would exceed the limits of a [`StorageUsage`].
@@ -55,6 +56,10 @@ impl<S: Store + ?Sized> Store for QuotaStore<S> {
 
     fn range(&self, request: RangeRequest) -> Answer<'_, RangeResponse> {
         self.inner.range(request)
+    }
+
+    fn stream(&self, range: Range<Bytes>, revision: Revision) -> Answer<'_, Option<Chunks<'_>>> {
+        self.inner.stream(range, revision)
     }
 
     fn txn(&self, txn: Txn) -> Answer<'_, TxnResponse> {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::{
-    Answer, KeyValue, LeaseId, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
+    Answer, Chunks, KeyValue, LeaseId, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse,
+    Watch,
 };
 
 /// A store whose reads and watches are the inner store's. Everything else fails with [`StoreError::ReadOnly`], so that
@@ -35,6 +36,10 @@ impl Store for ReadOnlyStore {
 
     fn range(&self, request: RangeRequest) -> Answer<'_, RangeResponse> {
         self.0.range(request)
+    }
+
+    fn stream(&self, range: Range<Bytes>, revision: Revision) -> Answer<'_, Option<Chunks<'_>>> {
+        self.0.stream(range, revision)
     }
 
     fn txn(&self, _: Txn) -> Answer<'_, TxnResponse> {

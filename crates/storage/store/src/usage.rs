@@ -183,7 +183,7 @@ impl StorageUsage {
     async fn count_and_watch(&self, index: usize, store: &dyn Store, range: &Range<Bytes>) -> Result<(), StoreError> {
         let revision = store.current_revision().await?;
         let mut amount = StoredAmount::default();
-        let mut pages = Pages::new(store, range.clone(), revision);
+        let mut pages = Pages::new(store, range.clone(), revision).streamed();
         while let Some(page) = pages.next().await? {
             page.iter().for_each(|kv| amount.add(Growth::creation(stored_size(kv)).0));
         }

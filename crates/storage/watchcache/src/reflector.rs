@@ -152,7 +152,7 @@ async fn list_all(shared: &Shared, revision: Revision) -> Result<(Objects, Diges
     let cached = shared.state.lock().objects.clone();
     let mut objects = Objects::new();
     let mut digest = Digest::default();
-    let mut pages = Pages::new(&*shared.store, shared.range.clone(), revision).sized(PAGE_SIZE);
+    let mut pages = Pages::new(&*shared.store, shared.range.clone(), revision).sized(PAGE_SIZE).streamed();
     while let Some(page) = pages.next().await? {
         for (count, kv) in page.into_iter().enumerate() {
             if count % YIELD_INTERVAL == YIELD_INTERVAL - 1 {

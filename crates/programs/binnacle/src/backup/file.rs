@@ -26,7 +26,7 @@ pub(crate) enum Frame {
         lease: LeaseId,
         seconds: u64,
     },
-    /// Data beside the objects, such as the keys of a logical cluster.
+    /// Data beside the objects: the digests of all resources, the keys of a logical cluster.
     Note {
         name: String,
         data: Bytes,
@@ -48,6 +48,9 @@ pub(crate) struct Head {
     pub(crate) begins: Revision,
 }
 
+/// The note with the digests of the objects at the newest revision, as JSON.
+pub(crate) const DIGESTS: &str = "digests";
+
 const MAGIC: &[u8; 8] = b"BINBAK\x00\x01";
 /// The largest valid frame: etcd's largest value, with a margin.
 const MAX_FRAME: usize = 256 << 20;
@@ -59,18 +62,6 @@ const DELETE: u8 = 3;
 const LEASE: u8 = 4;
 const END: u8 = 5;
 const NOTE: u8 = 6;
-
-/// Reads and verifies a file. Returns the number of frames, and the first and the newest revision.
-pub(crate) fn examine(file: File) -> io::Result<(u64, Revision, Revision)> {
-    let (mut reader, head) = Reader::open(file)?;
-    loop {
-        match reader.next()? {
-            Some((_, Frame::End { frames, revision, .. })) => return Ok((frames, head.begins, revision)),
-            Some(_) => {}
-            None => return Err(damaged("it has no end")),
-        }
-    }
-}
 
 /// Writes frames.
 pub(crate) struct Writer {
@@ -308,6 +299,18 @@ mod tests {
             Frame::Lease { lease: LeaseId(-7), seconds: 30 },
             Frame::Note { name: "keys".to_owned(), data: Bytes::from_static(b"k") },
         ]
+    }
+
+    /// Reads and verifies a file. Returns the number of frames, and the first and the newest revision.
+    fn examine(file: File) -> io::Result<(u64, Revision, Revision)> {
+        let (mut reader, head) = Reader::open(file)?;
+        loop {
+            match reader.next()? {
+                Some((_, Frame::End { frames, revision, .. })) => return Ok((frames, head.begins, revision)),
+                Some(_) => {}
+                None => return Err(damaged("it has no end")),
+            }
+        }
     }
 
     fn read(path: &Path) -> io::Result<Vec<(u64, Frame)>> {

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use super::file::{Frame, Reader};
 use super::foreign;
 use crate::Error;
+use crate::digests::ResourceDigests;
 use crate::location::NewStore;
 use crate::sort::Sorter;
 use crate::target::Target;
@@ -26,6 +27,8 @@ pub(crate) struct RestoreReport {
     expired: u64,
     revision: Revision,
     begins: Revision,
+    /// True if the digests in the file were compared.
+    compared: bool,
 }
 
 /// The contents of a file as of one revision.
@@ -38,6 +41,8 @@ pub(crate) struct Contents {
     pub(crate) revision: Revision,
     /// The newest revision of the file.
     pub(crate) newest: Revision,
+    /// The number of frames before the last one.
+    pub(super) frames: u64,
 }
 
 /// Creates the store of a data directory from a backup, or from a file of others, as of `revision`, by default the
@@ -58,10 +63,10 @@ pub(crate) async fn restore(path: &Path, dir: &Path, revision: Option<u64>, bump
     let store = Arc::new(opened.map_err(|error| Error::context("making the store", error))??);
     let filled = fill(store.clone(), &mut contents, &mut reader, path).await;
     store.close().await;
-    let expired = filled?;
+    let (expired, compared) = filled?;
     location.finish()?;
     let objects = contents.live.count() - expired;
-    Ok(RestoreReport { objects, expired, revision: contents.revision, begins })
+    Ok(RestoreReport { objects, expired, revision: contents.revision, begins, compared })
 }
 
 /// Opens a backup, or a file of others, as of `revision`, by default the newest.
@@ -76,13 +81,13 @@ pub(crate) fn open(path: &Path, revision: Option<u64>) -> Result<(Reader, Conten
 }
 
 /// Writes all objects in the order of their changes, and reads them back. Returns the number of those with an expired
-/// lease.
+/// lease, and true if all objects have the digests in the file.
 async fn fill(
     store: Arc<EmbeddedStore>,
     contents: &mut Contents,
     reader: &mut Reader,
     path: &Path,
-) -> Result<u64, Error> {
+) -> Result<(u64, bool), Error> {
     let about = |error: io::Error| Error::context(&path.display().to_string(), error);
     let mut target = Target::embedded(store.clone(), ROOT).await?;
     for (lease, left) in &contents.leases {
@@ -104,16 +109,32 @@ async fn fill(
         progress.step(Unit::Items, "restoring objects", done, all);
     }
     target.flush().await?;
+    let digests = read_back(&*store, contents, reader).await?;
+    let recorded = contents.recorded().map_err(about)?.filter(|_| contents.revision == contents.newest);
+    let Some(recorded) = recorded else { return Ok((expired, false)) };
+    match digests.difference(&recorded, "the restored store has") {
+        Some(difference) => Err(Error::new(format!("{}: {difference}", path.display()))),
+        None => Ok((expired, true)),
+    }
+}
+
+/// Compares all objects in the store with the file. Returns their digests, including those that were left out because
+/// their lease has expired.
+async fn read_back(store: &dyn Store, contents: &mut Contents, reader: &mut Reader) -> Result<ResourceDigests, Error> {
+    let mut digests = ResourceDigests::new(ROOT);
     for row in contents.live.sorted().map_err(sorting)? {
         let (_, at) = row.map_err(sorting)?;
-        let Frame::Put(kv) = reader.read_at(at).map_err(about)? else { continue };
+        let frame = reader.read_at(at).map_err(|error| Error::context("reading the file again", error))?;
+        let Frame::Put(kv) = frame else { continue };
         let (restored, _) = store.get(kv.key.clone(), None).await?;
         let wanted = kv.lease.is_none_or(|lease| contents.leases.get(&lease).is_some_and(|left| left.as_secs() > 60));
-        if wanted && restored.is_none_or(|restored| restored.value != kv.value) {
-            return Err(Error::new(format!("{} was not restored", String::from_utf8_lossy(&kv.key))));
+        match restored {
+            Some(restored) if restored.value == kv.value => digests.add(&restored.key, &restored.value),
+            None if !wanted => digests.add(&kv.key, &kv.value),
+            _ => return Err(Error::new(format!("{} was not restored", String::from_utf8_lossy(&kv.key)))),
         }
     }
-    Ok(expired)
+    Ok(digests)
 }
 
 /// All changes by key and revision, with the offsets of their frames.
@@ -163,7 +184,7 @@ impl Contents {
         let mut changes = Changes(Sorter::new());
         let (mut leases, mut notes) = (HashMap::new(), HashMap::new());
         let within = |revision: Revision| wanted.is_none_or(|wanted| revision <= wanted);
-        let newest = loop {
+        let (newest, frames) = loop {
             let Some((at, frame)) = reader.next()? else {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is incomplete: its end is missing"));
             };
@@ -180,7 +201,7 @@ impl Contents {
                 Frame::Note { name, data } => {
                     notes.insert(name, data);
                 }
-                Frame::End { revision, .. } => break revision,
+                Frame::End { revision, frames, .. } => break (revision, frames),
                 _ => {}
             }
         };
@@ -193,7 +214,7 @@ impl Contents {
         }
         let live = changes.newest()?;
         reader.rewind()?;
-        Ok(Self { live, leases, notes, revision, newest })
+        Ok(Self { live, leases, notes, revision, newest, frames })
     }
 }
 
@@ -205,8 +226,9 @@ impl RestoreReport {
             0 => String::new(),
             expired => format!(" {expired} expired objects were left out."),
         };
+        let compared = if self.compared { " The digest of each resource is the one in the file." } else { "" };
         format!(
-            "Restored {} objects as of revision {}.{expired}\nThe store begins at revision {}: clients that continue from an older \
+            "Restored {} objects as of revision {}.{expired}{compared}\nThe store begins at revision {}: clients that continue from an older \
              resourceVersion get 410 (Gone) and list again.\n",
             self.objects, self.revision.0, self.begins.0,
         )

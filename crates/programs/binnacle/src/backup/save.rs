@@ -10,8 +10,9 @@ use binnacle_cli::progress::Progress;
 use binnacle_store::{Event, LeaseId, Pages, Revision, StoreError, WatchMessage};
 use futures::StreamExt;
 
-use super::file::{Frame, Head, Writer};
+use super::file::{DIGESTS, Frame, Head, Writer};
 use crate::Error;
+use crate::digests::ResourceDigests;
 use crate::location::ReadableStore;
 use crate::text;
 
@@ -83,12 +84,14 @@ impl UnfinishedFile {
         let begins = store.compacted_revision().await?;
         let mut writer = Writer::begin(file, Head { root: opened.root.clone(), begins })?;
         let (mut keys, mut changes) = (0, 0);
+        let mut digests = ResourceDigests::new(&opened.root);
         let mut leases: HashSet<LeaseId> = HashSet::new();
         if begins > Revision(0) {
-            let mut pages = Pages::new(store, opened.range(), begins);
+            let mut pages = Pages::new(store, opened.range(), begins).streamed();
             while let Some(page) = pages.next().await? {
                 for kv in page {
                     leases.extend(kv.lease);
+                    digests.add(&kv.key, &kv.value);
                     writer.write(&Frame::Put(kv))?;
                     keys += 1;
                 }
@@ -103,6 +106,7 @@ impl UnfinishedFile {
             let WatchMessage::Events(events) = message else { continue };
             for event in events.into_iter().filter(|event| event.revision() <= barrier.current) {
                 reached = event.revision();
+                count(&mut digests, &event).ok_or(StoreError::Compacted { compacted: begins })?;
                 let frame = match event {
                     Event::Put { kv, .. } => {
                         leases.extend(kv.lease);
@@ -122,6 +126,7 @@ impl UnfinishedFile {
                 Err(error) => return Err(error.into()),
             }
         }
+        writer.write(&Frame::Note { name: DIGESTS.to_owned(), data: digests.json().to_string().into() })?;
         let bytes = writer.finish(barrier.current)?;
         Ok(BackupReport { begins, revision: barrier.current, keys, changes, bytes })
     }
@@ -131,6 +136,25 @@ impl UnfinishedFile {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         File::open(parent)?.sync_all()
     }
+}
+
+/// Adds a change to the digests. Returns `None` if the replaced version was compacted in the meantime.
+fn count(digests: &mut ResourceDigests, event: &Event) -> Option<()> {
+    match event {
+        Event::Put { kv, previous } => {
+            match previous {
+                Some(previous) => digests.remove(&previous.key, &previous.value),
+                None if kv.create_revision == kv.mod_revision => {}
+                None => return None,
+            }
+            digests.add(&kv.key, &kv.value);
+        }
+        Event::Delete { previous, .. } => {
+            let previous = previous.as_ref()?;
+            digests.remove(&previous.key, &previous.value);
+        }
+    }
+    Some(())
 }
 
 impl Drop for UnfinishedFile {

@@ -14,7 +14,8 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{Host, path};
-use crate::backup::{Contents, Frame, Head, Reader, UnfinishedFile, Writer, open, refuse_existing};
+use crate::backup::{Contents, DIGESTS, Frame, Head, Reader, UnfinishedFile, Writer, open, refuse_existing};
+use crate::digests::ResourceDigests;
 use crate::{Error, text};
 
 /// The note in a backup with the keys of the cluster, as JSON.
@@ -34,11 +35,13 @@ pub(super) async fn save(host: &Host, name: &str, file: &Path) -> Result<String,
     let head = Head { root: ROOT.to_owned(), begins: revision };
     let mut writer = Writer::begin(unfinished.create().map_err(about)?, head).map_err(about)?;
     writer.write(&Frame::Note { name: KEYS.to_owned(), data: first["keys"].to_string().into() }).map_err(about)?;
-    let (mut keys, mut leases) = (0_u64, HashMap::new());
+    let (mut keys, mut leases, mut digests) = (0_u64, HashMap::new(), ResourceDigests::new(ROOT));
     let mut page = first;
     loop {
         for item in page["items"].as_array().into_iter().flatten() {
-            writer.write(&Frame::Put(key_value(item, &mut leases)?)).map_err(about)?;
+            let kv = key_value(item, &mut leases)?;
+            digests.add(&kv.key, &kv.value);
+            writer.write(&Frame::Put(kv)).map_err(about)?;
             keys += 1;
         }
         progress.state(|| format!("saving: {keys} keys, {}", text::bytes(writer.bytes)));
@@ -48,6 +51,8 @@ pub(super) async fn save(host: &Host, name: &str, file: &Path) -> Result<String,
     for (seconds, lease) in leases {
         writer.write(&Frame::Lease { lease, seconds }).map_err(about)?;
     }
+    let data = digests.json().to_string().into();
+    writer.write(&Frame::Note { name: DIGESTS.to_owned(), data }).map_err(about)?;
     let bytes = writer.finish(revision).map_err(about)?;
     unfinished.rename_to(file).map_err(about)?;
     Ok(format!("Saved {} at revision {}: {keys} keys.\n", text::bytes(bytes), revision.0))

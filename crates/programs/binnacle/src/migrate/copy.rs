@@ -84,7 +84,7 @@ impl Migration<'_> {
         loop {
             let revision = source.current_revision().await?;
             let mut theirs = KeyCursor::new(&*target, &self.target_root).await?;
-            let mut pages = Pages::new(source, prefix_range(self.source_root.as_bytes()), revision);
+            let mut pages = Pages::new(source, prefix_range(self.source_root.as_bytes()), revision).streamed();
             let (mut changed, mut count) = (Sorter::new(), 0);
             loop {
                 match pages.next().await {

@@ -1,15 +1,14 @@
 //! Verification that both stores have the same contents: keys, values, leases, and the order of the last changes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
 use binnacle_store::{KeyValue, Pages, Store, StoreError, prefix_range};
-use xxhash_rust::xxh3::Xxh3;
 
 use super::Migration;
 use crate::Error;
-use crate::keys::{KeyOwners, Owner};
+use crate::digests::ResourceDigests;
 use crate::sort::Sorter;
 use crate::text;
 
@@ -17,14 +16,6 @@ use crate::text;
 const MAX_LISTED: usize = 10;
 /// Keys whose lease ends this soon may already be deleted in one store.
 const EXPIRY_MARGIN: Duration = Duration::from_secs(5);
-
-/// The totals of one resource.
-#[derive(Default)]
-struct Sum {
-    objects: u64,
-    bytes: u64,
-    digest: Xxh3,
-}
 
 /// The keys of one store, in order.
 pub(super) struct KeyCursor<'a> {
@@ -36,10 +27,9 @@ impl Migration<'_> {
     /// Compares all keys of both stores. Returns a table of their contents.
     pub(super) async fn verify(&mut self, source: &dyn Store) -> Result<String, Error> {
         let target = self.target.store().clone();
-        let keys = KeyOwners::new(&self.source_root);
         let mut here = KeyCursor::new(source, &self.source_root).await?;
         let mut there = KeyCursor::new(&*target, &self.target_root).await?;
-        let mut sums = BTreeMap::<Owner, Sum>::new();
+        let mut digests = ResourceDigests::new(&self.target_root);
         let (mut order, mut different) = (Sorter::new(), Differences::default());
         self.progress.begin();
         let (mut ours, mut theirs) = (here.next().await?, there.next().await?);
@@ -74,7 +64,7 @@ impl Migration<'_> {
                             .push(format!("{} has a lease in one of them only", String::from_utf8_lossy(&ours.key)));
                     }
                     order.add((ours.mod_revision.0, theirs.mod_revision.0), 0).map_err(sorting)?;
-                    sums.entry(keys.owner(&ours.key)).or_default().add(theirs);
+                    digests.add(&theirs.key, &theirs.value);
                     let count = order.count();
                     self.progress.state(|| format!("verifying: {count}"));
                 }
@@ -84,7 +74,7 @@ impl Migration<'_> {
         if let Some(problem) = out_of_order(&mut order).map_err(sorting)? {
             different.push(problem);
         }
-        different.none().map(|()| table(&sums))
+        different.none().map(|()| table(&digests))
     }
 }
 
@@ -147,33 +137,14 @@ fn out_of_order(order: &mut Sorter<(u64, u64)>) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-fn table(sums: &BTreeMap<Owner, Sum>) -> String {
-    let mut rows = vec![["RESOURCE", "OBJECTS", "BYTES", "DIGEST"].map(str::to_owned).to_vec()];
-    let mut all = (0, 0);
-    for (owner, sum) in sums {
-        all = (all.0 + sum.objects, all.1 + sum.bytes);
-        let digest = format!("{:016x}", sum.digest.digest());
-        rows.push(vec![owner.to_string(), sum.objects.to_string(), text::bytes(sum.bytes), digest]);
-    }
+fn table(digests: &ResourceDigests) -> String {
+    let all = digests.total();
     format!(
         "{}{} objects ({}) are the same in both stores, in the same order of changes.\n",
-        text::table(&rows),
-        all.0,
-        text::bytes(all.1)
+        digests.table(),
+        all.objects,
+        text::bytes(all.bytes)
     )
-}
-
-// === impl Sum ===
-
-impl Sum {
-    fn add(&mut self, kv: &KeyValue) {
-        self.objects += 1;
-        self.bytes += (kv.key.len() + kv.value.len()) as u64;
-        for part in [&kv.key, &kv.value] {
-            self.digest.update(&(part.len() as u64).to_le_bytes());
-            self.digest.update(part);
-        }
-    }
 }
 
 // === impl KeyCursor ===
@@ -181,7 +152,8 @@ impl Sum {
 impl<'a> KeyCursor<'a> {
     pub(super) async fn new(store: &'a dyn Store, root: &str) -> Result<Self, Error> {
         let revision = store.current_revision().await?;
-        Ok(Self { pages: Pages::new(store, prefix_range(root.as_bytes()), revision), page: VecDeque::new() })
+        let pages = Pages::new(store, prefix_range(root.as_bytes()), revision).streamed();
+        Ok(Self { pages, page: VecDeque::new() })
     }
 
     pub(super) async fn next(&mut self) -> Result<Option<KeyValue>, Error> {

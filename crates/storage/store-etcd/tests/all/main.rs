@@ -5,6 +5,8 @@ mod faults;
 mod outages;
 mod sequence;
 mod served;
+mod streaming_member;
+mod streams;
 mod support;
 mod tls;
 mod unix;

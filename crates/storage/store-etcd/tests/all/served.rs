@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_store::{
-    Event, Expect, Op, RangeRequest, Revision, Store, StoreError, Txn, Watch, WatchMessage, prefix_range,
+    Event, Expect, Op, Pages, RangeRequest, Revision, Store, StoreError, Txn, Watch, WatchMessage, prefix_range,
 };
 use binnacle_store_embedded::EmbeddedStore;
 use binnacle_store_etcd::{EtcdStore, WatchLimits, serve};
@@ -102,6 +102,30 @@ async fn remote_reads_match_local_reads() {
     assert!(matches!(remote.txn(txn).await, Err(StoreError::Unavailable(_))));
     assert!(remote.compact(Revision(20)).await.is_err());
     assert!(remote.grant_lease(10).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn remote_stream_matches_local_pages() {
+    let served = served();
+    let (local, remote) = (&*served.local, &served.remote);
+    for n in 0..3000 {
+        put(local, &format!("/k/{}", n % 2500), n).await;
+    }
+    let revision = Revision(2800);
+    local.compact(Revision(2700)).await.expect("a compaction");
+    let (mut paged, mut streamed) = (Vec::new(), Vec::new());
+    let mut pages = Pages::new(local, prefix_range(b"/k/"), revision);
+    while let Some(page) = pages.next().await.expect("a page") {
+        paged.extend(page);
+    }
+    let mut chunks = remote.stream(prefix_range(b"/k/"), revision).await.expect("a stream").expect("a stream");
+    while let Some(chunk) = chunks.next().await {
+        streamed.extend(chunk.expect("a chunk"));
+    }
+    assert_eq!(paged.len(), 2500);
+    assert!(paged == streamed);
+    let compacted = remote.stream(prefix_range(b"/k/"), Revision(2600)).await.err();
+    assert!(matches!(compacted, Some(StoreError::Compacted { compacted: Revision(2700) })), "{compacted:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -99,6 +99,16 @@ pub(crate) async fn old_versions_are_gone(client: &Client, version: u64) {
     assert!(matches!(&refused, kube::Error::Api(status) if status.code == 409), "{refused:?}");
 }
 
+/// Returns the number and digest of each resource, as `check` prints them.
+fn digests(checked: &str) -> Value {
+    let report = Tool::succeed(&["check", checked, "-o", "json"]);
+    let mut digests = serde_json::from_str::<Value>(&report).unwrap()["resources"].take();
+    assert!(digests["configmaps"]["objects"].as_u64().unwrap() >= 50, "{digests}");
+    // These end within seconds.
+    digests.as_object_mut().unwrap().remove("(addresses of servers)");
+    digests
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn migrates_to_etcd_and_back() {
@@ -115,6 +125,13 @@ async fn migrates_to_etcd_and_back() {
     assert!(report.contains("are the same in both stores, in the same order of changes"), "{report}");
     let again = Tool::run(&["migrate", "--from", &from, "--to", &to]);
     assert!(again.code == Some(1) && again.err.contains("the target is not empty"), "{again:?}");
+    let saved = TempDir::new();
+    let (file, restored) = (saved.join("backup"), saved.join("data"));
+    Tool::succeed(&["backup", &to, &file]);
+    Tool::succeed(&["restore", &file, &restored]);
+    for same in [&to, &file, &restored] {
+        assert_eq!(digests(same), digests(&from), "{same}");
+    }
 
     let mut second = Server::durable_with(&[&etcd.servers()]);
     let client = second.kube().await;
