@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 
 pub use self::shares::{WriteShare, WriteShares, WriteWaits};
-use crate::{Answer, KeyValue, Op, RangeRequest, RangeResponse, Revision, Store, Txn, TxnResponse, Watch};
+use crate::{Answer, Chunks, KeyValue, Op, RangeRequest, RangeResponse, Revision, Store, Txn, TxnResponse, Watch};
 
 /// A store as one of its users sees it. Only transactions wait for the user's share: they are what users cause at will.
 pub struct FairStore<S: ?Sized = dyn Store> {
@@ -36,6 +36,10 @@ impl<S: Store + ?Sized> Store for FairStore<S> {
 
     fn range(&self, request: RangeRequest) -> Answer<'_, RangeResponse> {
         self.inner.range(request)
+    }
+
+    fn stream(&self, range: Range<Bytes>, revision: Revision) -> Answer<'_, Option<Chunks<'_>>> {
+        self.inner.stream(range, revision)
     }
 
     fn txn(&self, txn: Txn) -> Answer<'_, TxnResponse> {
