@@ -46,7 +46,7 @@ pub(crate) fn examine(file: File) -> io::Result<Examined> {
 impl Contents {
     /// Returns the digests of the newest revision in the file.
     pub(super) fn recorded(&self) -> io::Result<Option<RecordedDigests>> {
-        let recorded = self.notes.get(DIGESTS).map(|note| RecordedDigests::parse(note));
+        let recorded = self.notes.get(DIGESTS).map(RecordedDigests::parse);
         match recorded {
             Some(None) => Err(io::Error::new(io::ErrorKind::InvalidData, "the digests in it cannot be read")),
             Some(recorded) => Ok(recorded),
