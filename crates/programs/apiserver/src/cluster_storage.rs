@@ -12,8 +12,8 @@ use binnacle_request::Shutdown;
 use binnacle_resources::key_prefixes;
 use binnacle_scheme::StoredType;
 use binnacle_store::{
-    Expect, KeyspaceStore, Op, OverlayStore, PastStore, QuotaStore, RangeRequest, Revision, Snapshot, StorageLimits,
-    StorageUsage, Store, StoreError, Txn, prefix_range,
+    Expect, FairStore, KeyspaceStore, Op, OverlayStore, PastStore, QuotaStore, RangeRequest, Revision, Snapshot,
+    StorageLimits, StorageUsage, Store, StoreError, Txn, WriteShares, WriteWaits, prefix_range,
 };
 use bytes::Bytes;
 use tokio::sync::watch;
@@ -41,6 +41,10 @@ pub(crate) struct ClusterStorage {
     /// The prefix of all keys of a logical cluster in the stores; the keys of the cluster itself begin with the same root
     /// as those of the host. `None` for the host cluster, whose stores are its own.
     keyspace: Option<String>,
+    /// What each cluster may write while others wait, by store. `None` if the host has no logical clusters.
+    shares: Option<Arc<[Arc<WriteShares>]>>,
+    /// The waits of this cluster for its share.
+    waits: Arc<WriteWaits>,
     /// Limits what a logical cluster stores.
     usage: Option<Arc<StorageUsage>>,
     /// The revisions, by store, before which the cluster has no history, since it was restored or forked at them.
@@ -78,14 +82,17 @@ pub(crate) fn built_in_type(group: &str, plural: &str) -> Option<StoredType> {
 // === impl ClusterStorage ===
 
 impl ClusterStorage {
-    /// Returns the storage of the cluster that owns the stores.
-    pub(crate) fn of_host(stores: Stores, at_rest: Option<AtRest>) -> Self {
-        let compactions = Arc::new(Compactions::new(stores.all().len()));
+    /// Returns the storage of the cluster that owns the stores, which it may share with logical clusters.
+    pub(crate) fn of_host(stores: Stores, at_rest: Option<AtRest>, is_shared: bool) -> Self {
+        let count = stores.all().len();
+        let compactions = Arc::new(Compactions::new(count));
         Self {
             stores: Arc::new(stores),
             at_rest: at_rest.map(Arc::new),
             compactions,
             keyspace: None,
+            shares: is_shared.then(|| (0..count).map(|_| WriteShares::new()).collect()),
+            waits: Arc::default(),
             usage: None,
             history: Vec::new(),
             base: None,
@@ -98,12 +105,14 @@ impl ClusterStorage {
         let root = self.stores.root();
         let keyspace = format!("{root}logicalclusters/{uid}");
         let at_rest = self.at_rest.as_ref().map(|at_rest| Arc::new(at_rest.below(&format!("{keyspace}{root}"))));
-        let (stores, compactions) = (self.stores.clone(), self.compactions.clone());
+        let (stores, compactions, shares) = (self.stores.clone(), self.compactions.clone(), self.shares.clone());
         Self {
             stores,
             at_rest,
             compactions,
             keyspace: Some(keyspace),
+            shares,
+            waits: Arc::default(),
             usage: None,
             history: Vec::new(),
             base: None,
@@ -115,6 +124,22 @@ impl ClusterStorage {
     pub(crate) fn limited(self, limits: watch::Receiver<StorageLimits>) -> Self {
         let usage = StorageUsage::new(limits, self.stores.all().len());
         Self { usage: Some(usage), ..self }
+    }
+
+    /// Returns the same storage, whose waits are added to `waits`.
+    pub(crate) fn count_waits(self, waits: Arc<WriteWaits>) -> Self {
+        Self { waits, ..self }
+    }
+
+    /// Returns a store as this cluster writes to it, if it shares the store with others.
+    fn fair(&self, index: usize, store: Arc<dyn Store>) -> Arc<dyn Store> {
+        match self.shares.as_ref().and_then(|shares| shares.get(index)) {
+            Some(shares) => {
+                let name = self.keyspace.as_deref().unwrap_or_default();
+                Arc::new(FairStore::new(store, shares.share(name.into(), self.waits.clone())))
+            }
+            None => store,
+        }
     }
 
     /// Returns what the cluster has stored, if it has limits.
@@ -194,7 +219,8 @@ impl ClusterStorage {
     /// Returns the stores with what a logical cluster has written itself.
     fn own_views(&self) -> Vec<Arc<dyn Store>> {
         let keyspace = self.keyspace.clone().unwrap_or_default();
-        let stores = self.stores.all().into_iter().map(|store| match &self.at_rest {
+        let stores = self.stores.all().into_iter().enumerate().map(|(index, store)| self.fair(index, store));
+        let stores = stores.map(|store| match &self.at_rest {
             Some(at_rest) => at_rest.wrap_store(store),
             None => store,
         });
@@ -275,6 +301,7 @@ impl ClusterStorage {
         if let Some(revision) = self.at {
             options = options.map_stores(|store| Arc::new(PastStore::new(store, revision)));
         }
+        options = options.map_stores_of(|resource, store| self.fair(self.index_of(resource), store));
         if let Some(usage) = &self.usage {
             options = options.map_stores_of(|resource, store| {
                 Arc::new(QuotaStore::new(store, usage.clone(), self.index_of(resource)))

@@ -8,6 +8,7 @@ mod compactor;
 #[cfg(feature = "contract")]
 pub mod contract;
 mod digest;
+mod fair;
 mod keyspace;
 mod layered;
 mod overlay;
@@ -30,6 +31,7 @@ use futures::stream::BoxStream;
 
 pub use compactor::{Compactor, DEFAULT_COMPACTION_INTERVAL, spawn_compactor};
 pub use digest::{Digest, Fingerprint, RangeDigest, ValueHash};
+pub use fair::{FairStore, WriteShare, WriteShares, WriteWaits};
 pub use keyspace::KeyspaceStore;
 pub use layered::{LayeredStore, ValueTransformer};
 pub use overlay::OverlayStore;

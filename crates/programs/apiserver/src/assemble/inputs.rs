@@ -100,8 +100,8 @@ impl Inputs {
         stores.check_unfinished_migration().await?;
         let admin_socket = stores.open_admin_socket();
         let advertised_port = address.port();
+        let storage = ClusterStorage::of_host(stores, at_rest, config.misc.logical_clusters);
         let base = Base { config, features, metrics, egress, server_name, address, advertised_port, url };
-        let storage = ClusterStorage::of_host(stores, at_rest);
         let holdings = Holdings { front, relays: RelayThreads::shared(), port, data, disk_failed, admin_socket };
         Ok((Self { base, canary, storage, files, external, plugins }, holdings))
     }

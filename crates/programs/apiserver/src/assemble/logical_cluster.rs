@@ -188,7 +188,7 @@ impl SharedHost {
         config.authentication.api_audiences = vec![url.clone()];
         config.misc.bootstrap = bootstrap;
         config.misc.kubelet.identity = Some(kubelet_client(info));
-        let storage = storage.limited(limits.storage.subscribe());
+        let storage = storage.limited(limits.storage.subscribe()).count_waits(limits.waits.clone());
         let inputs = self.inputs(config, storage, (url, port.unwrap_or(self.address.port())))?;
         let apis = Apis::build(Security::prepare(inputs, self.identity(keys, format!("/clusters/{name}"))?)?)?;
         let mut background = Background::start(apis, None)?;

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use binnacle_meta::{Quantity, Status};
 use binnacle_schema::{Value, value};
 use binnacle_server::{RequestLimits, RequestQuota};
-use binnacle_store::StorageLimits;
+use binnacle_store::{StorageLimits, WriteWaits};
 use tokio::sync::watch;
 
-/// The limits of a cluster. They apply while it runs, and change with its object.
+/// The limits of a cluster, and what it waits for. They apply while it runs, and change with its object.
 pub(crate) struct Limits {
     pub(crate) storage: watch::Sender<StorageLimits>,
     pub(crate) requests: Arc<RequestQuota>,
+    /// The waits of writes for the share of the cluster.
+    pub(crate) waits: Arc<WriteWaits>,
 }
 
 /// The limits in an object.
@@ -25,7 +27,8 @@ pub(super) struct Quota {
 
 impl Limits {
     pub(super) fn new(quota: Quota) -> Self {
-        let limits = Self { storage: watch::Sender::new(quota.storage), requests: Arc::default() };
+        let limits =
+            Self { storage: watch::Sender::new(quota.storage), requests: Arc::default(), waits: Arc::default() };
         limits.requests.set(quota.requests);
         limits
     }

@@ -8,7 +8,7 @@ use binnacle_metrics::{Registry, families};
 use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{IntCounterVec, IntGaugeVec};
+use prometheus::{CounterVec, IntCounterVec, IntGaugeVec};
 
 use super::LogicalClusters;
 use super::slot::{Activity, Slot};
@@ -29,6 +29,12 @@ families! {
             "Number of starts of a logical cluster, by requests or by its creation.";
         in_flight: IntGaugeVec = "binnacle_logical_cluster_requests_in_flight" by ["logical_cluster"],
             "Number of requests in flight, with watches.";
+        waited: IntCounterVec = "binnacle_logical_cluster_waited_writes_total" by ["logical_cluster"],
+            "Number of writes that waited because the logical cluster had many in the store.";
+        waiting: IntGaugeVec = "binnacle_logical_cluster_waiting_writes" by ["logical_cluster"],
+            "Number of such writes that wait now.";
+        wait: CounterVec = "binnacle_logical_cluster_write_wait_seconds_total" by ["logical_cluster"],
+            "Time that writes have waited because the logical cluster had many in the store.";
         awake: IntGaugeVec = "binnacle_logical_cluster_awake" by ["logical_cluster"],
             "1 while a logical cluster is running; the number of running ones for all others together.";
         objects: IntGaugeVec = "binnacle_logical_cluster_stored_objects" by ["logical_cluster"],
@@ -70,6 +76,9 @@ impl Families {
         self.starts.with_label_values(&label).inc_by(activity.starts);
         self.in_flight.with_label_values(&label).add(i64::try_from(activity.in_flight).unwrap_or(i64::MAX));
         self.awake.with_label_values(&label).add(i64::from(activity.is_awake));
+        self.waited.with_label_values(&label).inc_by(activity.waited_writes);
+        self.waiting.with_label_values(&label).add(i64::try_from(activity.waiting_writes).unwrap_or(i64::MAX));
+        self.wait.with_label_values(&label).inc_by(activity.write_wait.as_secs_f64());
         if let Some(amount) = activity.stored {
             self.objects.with_label_values(&label).add(amount.objects);
             self.bytes.with_label_values(&label).add(amount.bytes);

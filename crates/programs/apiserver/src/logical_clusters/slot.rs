@@ -57,6 +57,10 @@ pub(super) struct Activity {
     pub(super) in_flight: usize,
     pub(super) is_awake: bool,
     pub(super) stored: Option<StoredAmount>,
+    /// The writes that wait for others of the cluster, those that have waited, and the time that they have.
+    pub(super) waiting_writes: usize,
+    pub(super) waited_writes: u64,
+    pub(super) write_wait: Duration,
 }
 
 /// The settings of a cluster in its object.
@@ -181,6 +185,9 @@ impl Slot {
             in_flight: self.active.load(Ordering::Relaxed),
             is_awake: self.chain.load().is_some(),
             stored: self.usage(),
+            waiting_writes: self.info.limits.waits.waiting(),
+            waited_writes: self.info.limits.waits.writes(),
+            write_wait: self.info.limits.waits.time(),
         }
     }
 
