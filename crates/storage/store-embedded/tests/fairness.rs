@@ -118,7 +118,7 @@ mod of_one_user {
 /// A write of one user comes before the waiting writes of another one, however many these are.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn single_writes_pass_a_crowd() {
-    for (crowd, size, share) in [(3000, 100, 32), (100, 700_000, 2)] {
+    for (crowd, size, share) in [(3000, 100, 128), (100, 700_000, 2)] {
         let disk = Arc::new(HeldDisk::default());
         let store: Arc<dyn Store> =
             Arc::new(EmbeddedStore::open_on(disk.clone(), WatchOptions::default()).expect("a store"));

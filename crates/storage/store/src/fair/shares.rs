@@ -13,9 +13,8 @@ use tokio::sync::oneshot;
 
 use crate::StoreError;
 
-/// What a write costs besides its bytes. A share is 32 small writes: most of what groups save, and little for others to wait
-/// for.
-const WRITE: usize = 64 << 10;
+/// What a write costs besides its bytes. A share is 128 small writes: the objects that every cluster has are two shares.
+const WRITE: usize = 16 << 10;
 /// What one user may have in the store. A larger write is carried out alone.
 const OF_ONE: usize = 2 << 20;
 /// What all users together may have in the store. The next write of each waits for at most this.

@@ -79,6 +79,7 @@ mod live;
 mod logical_cluster_addresses;
 mod logical_cluster_attacks;
 mod logical_cluster_backups;
+mod logical_cluster_fairness;
 mod logical_cluster_forks;
 mod logical_cluster_host;
 mod logical_cluster_quotas;
