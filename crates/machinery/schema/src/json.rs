@@ -16,8 +16,8 @@ pub use untyped::{
     no_type_meta, parse, parse_as_sent, parse_member_texts, parse_object, parse_strict, parse_with_any_number,
     parse_with_sent_numbers, raw_number, tree_type_meta, type_meta, unpack,
 };
-pub(crate) use untyped::{Report, free_form, kind_of, number, parse_within};
-pub(crate) use writer::{carried, compacted, float_literal, integer_of, round_digits, write_float};
+pub(crate) use untyped::{Report, free_form, kind_of, number, parse_within, round_digits};
+pub(crate) use writer::{carried, compacted, float_literal, integer_of, write_float};
 pub use writer::{
     compact, has_byte, indent, indent_at, normalize_numbers, show_floats, to_string, write, write_pretty, write_string,
 };

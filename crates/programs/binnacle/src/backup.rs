@@ -7,7 +7,7 @@ mod foreign;
 mod restore;
 mod save;
 
-pub(crate) use examine::{Examined, examine};
+pub(crate) use examine::{Examination, examine};
 pub(crate) use file::{DIGESTS, Frame, Head, Reader, Writer};
 pub(crate) use restore::{Contents, open, restore};
 pub(crate) use save::{UnfinishedFile, refuse_existing, save};

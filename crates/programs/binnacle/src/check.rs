@@ -11,7 +11,7 @@ use binnacle_store_embedded::{CheckReport, DamagedObject, Remains, check};
 use serde_json::{Value, json};
 
 use crate::Error;
-use crate::backup::{Examined, examine};
+use crate::backup::{Examination, examine};
 use crate::digests::ResourceDigests;
 use crate::location::{EtcdAccess, StoreLocation, store_dir};
 use crate::text;
@@ -19,7 +19,7 @@ use crate::text;
 /// The result of a check.
 pub(crate) enum Report {
     Directory(CheckReport, ResourceDigests),
-    Backup(Result<Examined, io::Error>),
+    Backup(Result<Examination, io::Error>),
     /// The revision of an etcd, and the digests of its objects.
     Etcd(Revision, ResourceDigests),
 }
@@ -81,7 +81,7 @@ impl Report {
         };
         let details = match self {
             Self::Directory(checked, _) => directory(checked),
-            Self::Backup(Ok(Examined { frames, begins, newest, difference, .. })) => {
+            Self::Backup(Ok(Examination { frames, begins, newest, difference, .. })) => {
                 let difference = difference.iter().map(|difference| format!("damaged: {difference}\n"));
                 let summary = format!("A backup with {frames} entries, revisions {} to {}.\n", begins.0, newest.0);
                 std::iter::once(summary).chain(difference).collect()
@@ -113,7 +113,7 @@ impl Report {
                 "salvaged": checked.salvaged,
                 "resources": resources,
             }),
-            Self::Backup(Ok(Examined { frames, begins, newest, difference, .. })) => json!({
+            Self::Backup(Ok(Examination { frames, begins, newest, difference, .. })) => json!({
                 "whole": self.is_whole(),
                 "entries": frames,
                 "compactedRevision": begins.0,

@@ -166,7 +166,7 @@ mod tests {
         assert!(missing.starts_with("pods differs: 1 objects with the digest "), "{missing}");
         assert!(missing.ends_with("were saved, there are 0 with 00000000000000000000000000000000"), "{missing}");
         assert!(!moved.table().contains("pods"));
-        // A release that knows fewer resources.
+        // A release that has fewer resources.
         let unknown = RecordedDigests([("(unknown)".to_owned(), total(saved.0.values()))].into());
         assert_eq!(digests("/registry/", &objects).difference(&unknown, "there are"), None);
         for broken in ["", "[]", r#"{"pods":{"objects":1,"bytes":1,"digest":"x"}}"#, r#"{"pods":{}}"#] {

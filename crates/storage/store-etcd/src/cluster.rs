@@ -19,7 +19,7 @@ use crate::calls::{CallMetrics, go_name};
 use crate::connector::{channel, tls_config};
 use crate::error::Failure;
 use crate::options::{ConnectError, EtcdOptions};
-use crate::range_stream::StreamSupport;
+use crate::stream_support::StreamSupport;
 
 /// All members of a cluster, which are called in turn.
 pub(crate) struct Cluster {
@@ -56,6 +56,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const MAX_PAUSE: Duration = Duration::from_millis(250);
 /// How long a failed member is avoided while others are available.
 const AVOID_FOR: Duration = Duration::from_secs(2);
+/// The timeout of a read: large responses take long.
+pub(crate) const READ: Duration = Duration::from_secs(15);
 /// The span attribute with the code of the response.
 pub(crate) const STATUS_CODE: &str = "rpc.response.status_code";
 /// No limit, since a list is one response.

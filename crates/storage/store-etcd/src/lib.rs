@@ -17,6 +17,7 @@ mod sequence;
 mod serve;
 mod store;
 mod stream;
+mod stream_support;
 mod watch_limits;
 mod watch_receiver;
 mod watcher;

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use binnacle_store::{CallSpan, current_trace};
 use http::uri::PathAndQuery;
@@ -13,21 +13,12 @@ use tonic_prost::ProstCodec;
 
 use crate::api::{KeyValue, RangeRequest, RangeStreamResponse, path};
 use crate::calls::{CallCount, go_name};
-use crate::cluster::{Cluster, Member, STATUS_CODE, require_leader};
+use crate::cluster::{Cluster, Member, READ, STATUS_CODE, require_leader};
 use crate::error::Failure;
-use crate::store::READ;
 
 /// The limit on a chunk. etcd intends chunks of its limit on requests, 1.5 MiB by default, but finds their number of keys
 /// from the chunk before, whose objects may be much smaller.
 const MAX_CHUNK_BYTES: usize = 64 << 20;
-
-/// Whether a member has streams: etcd before 3.7 and etcd's own proxy do not.
-#[derive(Default)]
-pub(crate) struct StreamSupport {
-    /// The number of connections to the member when it last responded that it has none, or 0. Another version of it can
-    /// only respond over another connection.
-    missing_at: AtomicU64,
-}
 
 /// A running stream, which ends when it is dropped.
 pub(crate) struct RangeStream {
@@ -38,14 +29,6 @@ pub(crate) struct RangeStream {
     is_complete: bool,
     count: CallCount,
     span: Option<Box<dyn CallSpan>>,
-}
-
-// === impl StreamSupport ===
-
-impl StreamSupport {
-    fn is_missing(&self, connections: u64) -> bool {
-        connections > 0 && self.missing_at.load(Ordering::Relaxed) == connections
-    }
 }
 
 // === impl Cluster ===
@@ -98,7 +81,7 @@ impl RangeStream {
                 let after = member.connection_count();
                 // If the connection was replaced meanwhile, it is unknown which one had the response.
                 if before == after || before == 0 {
-                    member.streams.missing_at.store(after, Ordering::Relaxed);
+                    member.streams.set_missing(after);
                 }
                 Ok(None)
             }

@@ -16,7 +16,7 @@ use crate::api::{
     self, Compare, CompareTarget, DeleteRangeRequest, LeaseGrantRequest, LeaseRevokeRequest, LeaseTimeToLiveRequest,
     LeaseTimeToLiveResponse, PutRequest, RequestOp, RequestUnion, ResponseOp, ResponseUnion, TxnRequest, path,
 };
-use crate::cluster::{Call, Cluster};
+use crate::cluster::{Call, Cluster, READ};
 use crate::error::Failure;
 use crate::hub::{Hub, QUICK_READ};
 use crate::metrics::Metrics;
@@ -36,8 +36,6 @@ pub struct EtcdStore {
 
 /// etcd itself gives up on a write after seven seconds.
 const WRITE: Duration = Duration::from_secs(15);
-/// Large responses take long.
-pub(crate) const READ: Duration = Duration::from_secs(15);
 /// The name of the operation in metrics, as in kube-apiserver 1.37.
 const LIST_STREAM: &str = "listStream";
 const RANGE: Call = Call { path: path::RANGE, repeatable: true, timeout: READ };

@@ -459,6 +459,20 @@ pub(crate) fn number(literal: &str) -> Option<Value> {
     literal.parse::<f64>().ok().filter(|n| n.is_finite()).map(Value::Float)
 }
 
+/// Replaces the text of large numbers by the numbers that result from reading it, at any depth.
+pub(crate) fn round_digits(value: &mut Value) {
+    match value {
+        Value::Raw(text) => {
+            if let Some(number) = number(text) {
+                *value = number;
+            }
+        }
+        Value::Object(object) => object.iter_mut().for_each(|(_, member)| round_digits(member)),
+        Value::List(items) => items.iter_mut().for_each(round_digits),
+        _ => {}
+    }
+}
+
 /// Returns Go's name for the type of a value that begins with this byte.
 pub(crate) fn kind_of(first: u8) -> &'static str {
     match first {

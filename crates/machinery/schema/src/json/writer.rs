@@ -167,20 +167,6 @@ pub fn normalize_numbers(value: &mut Value) {
     }
 }
 
-/// Replaces the text of large numbers by the numbers that result from reading it, at any depth.
-pub(crate) fn round_digits(value: &mut Value) {
-    match value {
-        Value::Raw(text) => {
-            if let Some(number) = super::number(text) {
-                *value = number;
-            }
-        }
-        Value::Object(object) => object.iter_mut().for_each(|(_, member)| round_digits(member)),
-        Value::List(items) => items.iter_mut().for_each(round_digits),
-        _ => {}
-    }
-}
-
 /// Replaces floating point numbers by their JSON text, for a tree that is decoded like its JSON text.
 pub fn show_floats(value: &mut Value) {
     match value {

@@ -11,7 +11,7 @@ use crate::digests::{RecordedDigests, ResourceDigests};
 use crate::sort::Sorter;
 
 /// A complete backup.
-pub(crate) struct Examined {
+pub(crate) struct Examination {
     /// The number of frames.
     pub(crate) frames: u64,
     pub(crate) begins: Revision,
@@ -23,7 +23,7 @@ pub(crate) struct Examined {
 }
 
 /// Reads a backup twice: for its frames, and for the objects of its newest revision.
-pub(crate) fn examine(file: File) -> io::Result<Examined> {
+pub(crate) fn examine(file: File) -> io::Result<Examination> {
     let (mut reader, head) = Reader::open(file)?;
     let mut contents = Contents::read(&mut reader, head.begins, None)?;
     // In the order of the file, which is faster to read than that of the changes.
@@ -40,7 +40,7 @@ pub(crate) fn examine(file: File) -> io::Result<Examined> {
         Some(recorded) => digests.difference(&recorded, "the file has"),
         None => None,
     };
-    Ok(Examined { frames: contents.frames, begins: head.begins, newest: contents.newest, digests, difference })
+    Ok(Examination { frames: contents.frames, begins: head.begins, newest: contents.newest, digests, difference })
 }
 
 impl Contents {
@@ -104,7 +104,7 @@ mod tests {
         }
     }
 
-    fn examined(file: &Path) -> Examined {
+    fn examined(file: &Path) -> Examination {
         examine(File::open(file).expect("the file")).expect("a complete backup")
     }
 

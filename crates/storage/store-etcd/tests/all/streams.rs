@@ -16,13 +16,13 @@ use crate::support::open;
 const KEYS: usize = 600;
 
 /// An etcd, a member with streams in front of it, and a store on that.
-struct Streaming {
+struct StreamTest {
     etcd: Etcd,
     member: StreamingMember,
     store: Arc<EtcdStore>,
 }
 
-impl Streaming {
+impl StreamTest {
     async fn start() -> Self {
         let etcd = tokio::task::block_in_place(Etcd::single);
         let member = StreamingMember::start(&etcd.endpoints()[0]).await;
@@ -85,7 +85,7 @@ async fn assert_same(store: &dyn Store, revision: Revision) {
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn reads_range_as_one_stream_at_its_revision() {
-    let (streaming, revision) = Streaming::with_history().await;
+    let (streaming, revision) = StreamTest::with_history().await;
     assert_same(&*streaming.store, revision).await;
     assert_eq!(streaming.member.calls(), 1);
     // The values of 4 KiB were sent once, those of the changes not at all.
@@ -118,8 +118,8 @@ async fn reads_same_keys_from_installed_etcd() {
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn asks_member_without_streams_once_per_connection() {
-    let (streaming, revision) = Streaming::with_history().await;
-    let Streaming { member, store, .. } = &streaming;
+    let (streaming, revision) = StreamTest::with_history().await;
+    let StreamTest { member, store, .. } = &streaming;
     member.replace(false);
     for _ in 0..3 {
         assert_same(&**store, revision).await;
@@ -141,7 +141,7 @@ async fn asks_member_without_streams_once_per_connection() {
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn streams_from_those_members_that_can() {
-    let (streaming, revision) = Streaming::with_history().await;
+    let (streaming, revision) = StreamTest::with_history().await;
     let old = StreamingMember::start(&streaming.etcd.endpoints()[0]).await;
     old.replace(false);
     // Nobody listens on the port of a member that was removed.
@@ -156,7 +156,7 @@ async fn streams_from_those_members_that_can() {
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn continues_after_broken_streams_at_same_revision() {
-    let (streaming, revision) = Streaming::with_history().await;
+    let (streaming, revision) = StreamTest::with_history().await;
     for faults in [
         vec![Fault::Break(0, Code::Unavailable)],
         vec![Fault::Break(1, Code::Unavailable), Fault::Break(3, Code::Internal)],
@@ -176,8 +176,8 @@ async fn continues_after_broken_streams_at_same_revision() {
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn continues_at_newer_revision_after_compaction_if_allowed() {
-    let (streaming, revision) = Streaming::with_history().await;
-    let Streaming { member, store, .. } = &streaming;
+    let (streaming, revision) = StreamTest::with_history().await;
+    let StreamTest { member, store, .. } = &streaming;
     let newest = store.current_revision().await.expect("a revision");
     member.fail([Fault::Compact(2)]);
     let read = all(pages(&**store, revision).streamed()).await;
@@ -198,7 +198,7 @@ async fn continues_at_newer_revision_after_compaction_if_allowed() {
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn reads_pages_instead_of_huge_chunks() {
-    let streaming = Streaming::start().await;
+    let streaming = StreamTest::start().await;
     fill(&*streaming.store, 70, 1 << 20).await;
     let revision = streaming.store.current_revision().await.expect("a revision");
     streaming.member.fail([Fault::OneChunk]);
@@ -209,7 +209,7 @@ async fn reads_pages_instead_of_huge_chunks() {
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn unread_streams_are_bounded_and_delay_nothing() {
-    let streaming = Streaming::start().await;
+    let streaming = StreamTest::start().await;
     let store = &*streaming.store;
     fill(store, 64, 1 << 20).await;
     let revision = store.current_revision().await.expect("a revision");
@@ -250,7 +250,7 @@ impl Indexer for EmptyIndexer {
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn caches_fill_from_streams_that_fail() {
-    let (streaming, _) = Streaming::with_history().await;
+    let (streaming, _) = StreamTest::with_history().await;
     let store = Arc::clone(&streaming.store);
     streaming.member.fail([Fault::Compact(1), Fault::Break(2, Code::Unavailable), Fault::End(3)]);
     let cache = Cache::new(store.clone(), "/k/", Arc::new(EmptyIndexer), WindowLimits::default());

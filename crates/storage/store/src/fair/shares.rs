@@ -73,7 +73,7 @@ struct User {
     /// The cost of the writes in the store.
     used: usize,
     waiting: VecDeque<Waiter>,
-    /// What the user may start before its turn ends.
+    /// The cost of the writes that may start before its turn ends.
     deficit: usize,
     has_turn: bool,
 }
