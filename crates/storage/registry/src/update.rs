@@ -175,9 +175,8 @@ impl UpdateRequest<'_> {
     /// Creates an absent object if the update may do that (`Store.Update` with `AllowCreateOnUpdate`). The inner error
     /// is the object that another request has created in the meantime.
     async fn create(&self, change: &mut Change<'_>) -> Result<Result<StoredObject, KeyValue>, Status> {
-        // The change comes first: its errors are reported even if nothing may be created.
-        let changed = self.resource.apply_change(self.context, change, None).await;
-        let (mut object, gate) = (changed?, self.create_gate()?);
+        let gate = self.create_gate()?;
+        let mut object = self.resource.apply_change(self.context, change, None).await?;
         Self::drop_version(&mut object)?;
         match self.resource.create_with_gate(self.context, gate, object, NameSource::Named(self.name)).await {
             Err(status) if status.is(StatusReason::AlreadyExists) => self.read().await?.map(Err).ok_or(status),

@@ -341,8 +341,9 @@ mod tests {
             ("{a:", node("1")),
             ("{a", mapping("1")),
             ("{a,", node("1")),
-            ("{a: -", node("1")),
-            ("[- a]", node("1")),
+            ("{a: -", "yaml: did not find expected node content".to_owned()),
+            ("[- a]", "yaml: did not find expected node content".to_owned()),
+            ("[a,\n - b]", node("1")),
         ] {
             let error = compose(text, &Limits::default()).unwrap_err().to_string();
             assert_eq!(error, want, "{text:?}");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_meta::{GroupVersion, GroupVersionKind, Status, StatusCause};
+use binnacle_meta::{GroupVersion, GroupVersionKind, Status, StatusCause, StatusReason};
 use binnacle_patch::apply;
 use binnacle_registry::{Context, RequestObject, Resource, UpdateOptions, object};
 use binnacle_schema::decode::{DecodedObject, EmptyFields};
@@ -53,7 +53,14 @@ pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     };
     let updated = match kind {
         // An apply always keeps managed fields.
-        PatchType::Apply(_) => resource.update(&context, &name, &options, &mut change).await?,
+        PatchType::Apply(_) => {
+            let updated = resource.update(&context, &name, &options, &mut change).await;
+            if updated.as_ref().is_err_and(|status| status.is(StatusReason::NotFound)) {
+                // Errors of the configuration come before that of the missing object, whose status it would change.
+                change(None)?;
+            }
+            updated?
+        }
         _ => managed_fields::update(&context, &resource, &name, &options, &mut change).await?,
     };
     let code = if updated.created { 201 } else { 200 };
