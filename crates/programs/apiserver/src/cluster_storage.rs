@@ -41,7 +41,7 @@ pub(crate) struct ClusterStorage {
     /// The prefix of all keys of a logical cluster in the stores; the keys of the cluster itself begin with the same root
     /// as those of the host. `None` for the host cluster, whose stores are its own.
     keyspace: Option<String>,
-    /// What each cluster may write while others wait, by store. `None` if the host has no logical clusters.
+    /// The shares of the clusters in the writes, by store. `None` if the host has no logical clusters.
     shares: Option<Arc<[Arc<WriteShares>]>>,
     /// The waits of this cluster for its share.
     waits: Arc<WriteWaits>,

@@ -1,8 +1,8 @@
-//! Whether a member has streams of ranges: etcd before 3.7 and etcd's own proxy do not.
+//! The knowledge that a member has no streams of ranges: etcd before 3.7 and etcd's own proxy have none.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is known about a member.
+/// The last response of a member without streams.
 #[derive(Default)]
 pub(crate) struct StreamSupport {
     /// The number of connections to the member when it last responded that it has none, or 0. Another version of it can

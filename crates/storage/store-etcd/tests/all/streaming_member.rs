@@ -88,7 +88,7 @@ struct CompactionRequest {
 #[derive(Clone, PartialEq, Message)]
 struct CompactionResponse {}
 
-/// What happens to a stream after some chunks.
+/// A fault of a stream after some chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// It fails with this code.

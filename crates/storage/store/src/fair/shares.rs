@@ -13,13 +13,13 @@ use tokio::sync::oneshot;
 
 use crate::StoreError;
 
-/// What a write costs besides its bytes. A share is 128 small writes: the objects that every cluster has are two shares.
+/// The cost of a write besides its bytes. A share is 128 small writes: the objects that every cluster has are two shares.
 const WRITE: usize = 16 << 10;
-/// What one user may have in the store. A larger write is carried out alone.
+/// The maximum cost of the writes of one user in the store. A larger write is carried out alone.
 const OF_ONE: usize = 2 << 20;
-/// What all users together may have in the store. The next write of each waits for at most this.
+/// The maximum cost of the writes of all users in the store. The next write of each waits for at most this.
 const OF_ALL: usize = 8 << 20;
-/// What a user may start in a turn.
+/// The cost of the writes that a user may start in a turn.
 const QUANTUM: usize = 128 << 10;
 /// The maximum number of waiting writes of a user. Limits of requests are reached first, unless the store hangs.
 const MAX_WAITING: usize = 64 << 10;

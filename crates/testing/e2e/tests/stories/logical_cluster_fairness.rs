@@ -48,7 +48,7 @@ async fn of_noisy(host: &Server, name: &str) -> u64 {
     metrics.lines().find_map(|line| line.strip_prefix(&start)?.parse().ok()).unwrap_or(0)
 }
 
-/// Keeps writing until told to stop.
+/// Writes until `stop` is set.
 async fn make_noise(mut client: Client, number: usize, stop: Arc<AtomicBool>) {
     for n in 0.. {
         if stop.load(Ordering::Relaxed) {
