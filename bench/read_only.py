@@ -127,6 +127,8 @@ def main():
     servers = [Server(text, options.token) for text in options.servers]
     writer, reader = servers
     fill(writer, options.pods)
+    # It has been idle for long.
+    reader.connection = reader.connect()
     call(reader, "GET", PODS)
     for title, query in (("resourceVersion=0", "?resourceVersion=0"), ("no version", "")):
         cpu, times = lists(servers, options.lists, query)
