@@ -27,11 +27,11 @@ pub(crate) fn sort_errors(body: &mut Value) {
         return;
     }
     let Some(causes) = body["details"]["causes"].as_array() else { return };
-    let before = joined(causes);
-    let mut sorted = causes.clone();
-    if sorted.len() > MAX_CAUSES {
+    if causes.len() > MAX_CAUSES {
         return;
     }
+    let before = joined(causes);
+    let mut sorted = causes.clone();
     // Only neighbors that belong to one map change places, so this is no order that a library could sort by.
     for end in 1..sorted.len() {
         for index in (1..=end).rev() {
