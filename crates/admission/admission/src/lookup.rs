@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use binnacle_fields::meta::v1::ObjectMeta;
-use binnacle_meta::{Status, Text};
+use binnacle_meta::{Status, Text, go_quote};
 use binnacle_patch::apply::track_update;
 use binnacle_registry::{Catalog, Context, ListOptions, MANAGER, Match, Resource, UpdateOptions};
 use binnacle_request::{BoxFuture, CreatePermit};
@@ -147,6 +147,16 @@ pub trait Lookup: Send + Sync + 'static {
 
     /// Returns the resource of a kind; `None` if the kind is not served.
     fn mapping(&self, group: &str, version: &str, kind: &str) -> Option<Mapping>;
+}
+
+/// Returns the error of kube-apiserver's client, which reads what is not cached through the API, for a name that is no
+/// path segment.
+pub(crate) fn client_error(name: &str) -> Option<String> {
+    if name.is_empty() {
+        return Some("resource name may not be empty".to_owned());
+    }
+    let wrong = binnacle_validation::names::path_segment(name, false);
+    (!wrong.is_empty()).then(|| format!("invalid resource name {}: [{}]", go_quote(name), wrong.join(" ")))
 }
 
 /// Returns an object from the cache, or from the store if it is not in the cache.

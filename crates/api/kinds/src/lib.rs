@@ -43,7 +43,7 @@ pub use all::strategy;
 pub use apiextensions::structural_violations;
 pub(crate) use binnacle_features::Features;
 pub(crate) use binnacle_scheme::{
-    DefaultStrategy, DeleteGrace, MetadataCheck, MetadataChecks, Strategy, StrategyContext,
+    DefaultStrategy, DeleteGrace, MetadataChecks, Strategy, StrategyContext,
 };
 pub use built_in::BuiltInKinds;
 pub use certificates::is_invalid_ca_bundle;

@@ -12,7 +12,7 @@ pub(crate) const STRATEGIES: &[Entry] = &[
     ("RoleBinding", &binding::RoleBinding),
 ];
 
-/// Accepts any path segment as the name of a role or binding (`system:node`).
-fn validate_name(name: &str, prefix: bool) -> Vec<String> {
-    binnacle_validation::names::path_segment(name, prefix)
+/// Accepts any path segment as the name of a role or binding (`system:node`), and as its prefix.
+fn validate_name(name: &str, _prefix: bool) -> Vec<String> {
+    binnacle_validation::names::path_segment(name, false)
 }

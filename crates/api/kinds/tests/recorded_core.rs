@@ -65,9 +65,10 @@ const FOREIGN_CASES: [&str; 15] = [
 /// The time of every request.
 const NOW: &str = "2023-11-14T22:13:20Z";
 
-fn ctx(api_version: &str) -> StrategyContext<'_> {
+fn ctx(api_version: &str, namespaced: bool) -> StrategyContext<'_> {
     static FEATURES: LazyLock<Features> = LazyLock::new(Features::default);
-    StrategyContext { now: 1_700_000_000, namespace: "ns", api_version, dry_run: false, features: &FEATURES }
+    let namespace = if namespaced { "ns" } else { "" };
+    StrategyContext { now: 1_700_000_000, namespace, api_version, dry_run: false, features: &FEATURES }
 }
 
 #[test]
@@ -195,11 +196,11 @@ impl Replay {
                 let mut object = kind.decode(&sent)?;
                 kind.set_defaults(&mut object);
                 if target.subresource.is_empty() {
-                    kind.strategy.prepare_for_update(&ctx(&kind.api_version()), &mut object, &old);
+                    kind.strategy.prepare_for_update(&ctx(&kind.api_version(), kind.namespaced), &mut object, &old);
                 } else {
                     kind.strategy.prepare_for_subresource(
                         &target.subresource,
-                        &ctx(&kind.api_version()),
+                        &ctx(&kind.api_version(), kind.namespaced),
                         &mut object,
                         &old,
                     );
@@ -337,7 +338,7 @@ impl RecordedKind {
             let name = format!("{prefix}12345");
             metadata.insert("name", name);
         }
-        self.strategy.prepare_for_create(&ctx(&self.api_version()), object);
+        self.strategy.prepare_for_create(&ctx(&self.api_version(), self.namespaced), object);
         canonical::canonicalize(object, self.message);
     }
 
@@ -351,7 +352,7 @@ impl RecordedKind {
         let none = Value::Null;
         let path = FieldPath::new("metadata");
         let mut errors = metadata::validate(object.get("metadata").unwrap_or(&none), self.namespaced, rule, &path);
-        errors.extend(self.strategy.validate(&ctx(&self.api_version()), object));
+        errors.extend(self.strategy.validate(&ctx(&self.api_version(), self.namespaced), object));
         errors
     }
 
@@ -364,9 +365,9 @@ impl RecordedKind {
         let mut errors = metadata::validate(new_metadata, self.namespaced, rule, &path);
         errors.extend(metadata::validate_update(new_metadata, old_metadata, &path));
         errors.extend(if subresource.is_empty() {
-            self.strategy.validate_update(&ctx(&self.api_version()), object, old)
+            self.strategy.validate_update(&ctx(&self.api_version(), self.namespaced), object, old)
         } else {
-            self.strategy.validate_subresource(subresource, &ctx(&self.api_version()), object, old)
+            self.strategy.validate_subresource(subresource, &ctx(&self.api_version(), self.namespaced), object, old)
         });
         errors
     }

@@ -87,12 +87,26 @@ impl RuleSubject {
             old.make_object().insert("status", status.clone());
         }
         let mut object = self.decode(&changed(base, changes));
+        for object in [&mut old, &mut object] {
+            self.complete_metadata(object);
+        }
         if verb == "update" {
             strategy.prepare_for_update(&self.ctx(), &mut object, &old);
             return strategy.validate_update(&self.ctx(), &object, &old);
         }
         strategy.prepare_for_subresource(verb, &self.ctx(), &mut object, &old);
         strategy.validate_subresource(verb, &self.ctx(), &object, &old)
+    }
+
+    /// Sets the metadata that an update cannot lack, because some rules check it between other fields.
+    fn complete_metadata(&self, object: &mut Value) {
+        let metadata = object.make_at(&["metadata"]);
+        let namespace = if self.0.namespaced { "ns" } else { "" };
+        for (name, value) in [("name", "a"), ("namespace", namespace), ("resourceVersion", "1")] {
+            if !value.is_empty() && metadata.get(name).is_none() {
+                metadata.insert(name, value);
+            }
+        }
     }
 
     fn strategy(&self) -> &'static dyn Strategy {

@@ -3,7 +3,8 @@
 use binnacle_schema::{Object, Value};
 use binnacle_work::pace;
 
-/// Merges `patch` into `live`: members of objects are merged, `null` removes, everything else replaces.
+/// Merges `patch` into `live`: members of objects are merged, `null` removes, everything else replaces. The members of a
+/// merged object are sorted by name, because kube-apiserver converts it to a map.
 pub fn apply(mut live: Value, patch: &Value) -> Value {
     match (&mut live, patch) {
         (Value::Object(target), Value::Object(patch)) => {
@@ -32,6 +33,7 @@ fn merge(target: &mut Object, patch: &Object) {
             }
         }
     }
+    target.sort_by_name();
 }
 
 /// Copies a value without `null` members, at any depth, with members sorted by name, because kube-apiserver converts
@@ -81,6 +83,14 @@ mod tests {
             let got = apply(parse(live), &parse(patch));
             assert_eq!(got, parse(want), "{why}: {}", json::to_string(&got));
         }
+    }
+
+    #[test]
+    fn merged_objects_are_sorted_and_others_keep_their_order() {
+        let live = parse(r#"{"z":{"b":1,"a":1},"y":{"b":1,"a":1},"x":[{"b":1,"a":1}]}"#);
+        let got = apply(live, &parse(r#"{"y":{"c":1},"w":{"b":1,"a":1},"x":[{"b":1,"a":1}]}"#));
+        let want = r#"{"w":{"a":1,"b":1},"x":[{"a":1,"b":1}],"y":{"a":1,"b":1,"c":1},"z":{"b":1,"a":1}}"#;
+        assert_eq!(json::to_string(&got), want);
     }
 
     /// RFC 7386, section 2, word for word.

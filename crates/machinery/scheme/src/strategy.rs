@@ -4,6 +4,8 @@
 //! Strategies receive objects in the storage version of their kind, except for [`Strategy::set_defaults`].
 
 use binnacle_features::Features;
+use binnacle_fields::FieldRef;
+use binnacle_fields::meta::v1::PartialObjectMetadata;
 use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 
@@ -37,12 +39,11 @@ pub enum MetadataCheck {
     Change,
     /// The new metadata as a whole, as for a create.
     Whole,
-    /// The domains in the names of finalizers.
-    Domains,
 }
 
-/// The ordered checks of a kind's update rules, in addition to the [`MetadataCheck::Change`] that the registry runs on
-/// every update. kube-apiserver runs some of them several times, and reports an error each time.
+/// The ordered checks before the rules of a kind's updates, in addition to the [`MetadataCheck::Change`] that the
+/// registry runs on every update. kube-apiserver runs some of them several times, and reports an error each time. Checks
+/// between or after the rules are in [`Strategy::validate_change`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetadataChecks {
     pub main: &'static [MetadataCheck],
@@ -51,21 +52,13 @@ pub struct MetadataChecks {
 
 impl MetadataChecks {
     pub const NONE: Self = Self { main: &[], subresources: &[] };
-    pub const CHANGE: Self = {
-        let checks = &[MetadataCheck::Change, MetadataCheck::Domains];
-        Self { main: checks, subresources: checks }
-    };
+    pub const CHANGE: Self = Self { main: &[MetadataCheck::Change], subresources: &[MetadataCheck::Change] };
     /// Nothing for subresources.
-    pub const WHOLE: Self = Self { main: &[MetadataCheck::Whole, MetadataCheck::Domains], subresources: &[] };
-    /// The checks of the whole are between those of the change.
-    pub const WHOLE_WITHIN_CHANGE: Self = {
-        use MetadataCheck::{Change, Domains, Whole};
-        Self { main: &[Change, Whole, Domains, Domains], ..Self::CHANGE }
-    };
-    pub const CHANGE_THEN_WHOLE: Self = {
-        use MetadataCheck::{Change, Domains, Whole};
-        Self { main: &[Change, Domains, Whole, Domains], ..Self::CHANGE }
-    };
+    pub const WHOLE: Self = Self { main: &[MetadataCheck::Whole], subresources: &[] };
+    /// The change for subresources, as in [`MetadataChecks::CHANGE`].
+    pub const WHOLE_OR_CHANGE: Self = Self { main: &[MetadataCheck::Whole], ..Self::CHANGE };
+    pub const WHOLE_THEN_CHANGE: Self = Self { main: &[MetadataCheck::Whole, MetadataCheck::Change], ..Self::CHANGE };
+    pub const CHANGE_THEN_WHOLE: Self = Self { main: &[MetadataCheck::Change, MetadataCheck::Whole], ..Self::CHANGE };
 
     /// Returns the checks for a write to a subresource, or to the main endpoint if that is empty.
     pub fn of(&self, subresource: &str) -> &'static [MetadataCheck] {
@@ -203,10 +196,35 @@ pub trait Strategy: Send + Sync + 'static {
         binnacle_validation::names::dns1123_subdomain_name(name, prefix)
     }
 
-    /// Returns the metadata checks of the kind's update rules.
+    /// Returns the metadata checks before the kind's update rules.
     fn metadata_checks(&self, ctx: &StrategyContext<'_>) -> MetadataChecks {
         let _ = ctx;
         MetadataChecks::CHANGE
+    }
+
+    /// Validates the metadata as a whole, including the domains of finalizers if the kind requires them.
+    fn validate_whole_metadata(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+        let object = FieldRef::<PartialObjectMetadata>::root(object);
+        let metadata = object.at(PartialObjectMetadata::METADATA);
+        let rule = |name: &str, prefix: bool| self.validate_name(ctx.features, name, prefix);
+        let (path, namespaced) = (metadata.path(), !ctx.namespace.is_empty());
+        let mut errors = binnacle_validation::metadata::validate(metadata.value(), namespaced, rule, &path);
+        if self.checks_finalizer_domains() {
+            errors.extend(binnacle_validation::metadata::finalizers_have_domains(metadata.value(), &path));
+        }
+        errors
+    }
+
+    /// Validates the change of the metadata, including the domains of finalizers if the kind requires them.
+    fn validate_metadata_change(&self, object: &Value, old: &Value) -> FieldErrors {
+        let [new, old] = [object, old].map(FieldRef::<PartialObjectMetadata>::root);
+        let (new, old) = (new.at(PartialObjectMetadata::METADATA), old.at(PartialObjectMetadata::METADATA));
+        let path = new.path();
+        let mut errors = binnacle_validation::metadata::validate_update(new.value(), old.value(), &path);
+        if self.checks_finalizer_domains() {
+            errors.extend(binnacle_validation::metadata::finalizers_have_domains(new.value(), &path));
+        }
+        errors
     }
 
     /// Returns true if errors of a new object's metadata are reported together with those of the kind's rules.

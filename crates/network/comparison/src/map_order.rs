@@ -5,17 +5,22 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 /// Maps whose errors name only the map, not the key.
-const MAPS: [&str; 9] = [
+const MAPS: [&str; 11] = [
     "allocatedResources",
     "annotations",
     "finalizers",
     "labels",
+    "limits",
     "matchAttributes",
     "matchLabels",
     "nodeSelector",
     "parameters",
+    "requests",
     "selector",
 ];
+
+/// The beginning of the errors of new scheduling gates, which are in a map with their indexes.
+const NEW_GATE: &str = "Forbidden: only deletion is allowed, but found new scheduling gate";
 
 /// The maximum number of errors that are sorted, as the cost grows with its square.
 const MAX_CAUSES: usize = 256;
@@ -62,18 +67,20 @@ fn joined(causes: &[Value]) -> String {
 
 /// Compares the keys of two errors in one map; other errors are equal.
 fn map_order(left: &Value, right: &Value) -> Ordering {
+    let texts = [left, right].map(|cause| text(cause, "message"));
+    if texts.iter().all(|text| text.starts_with(NEW_GATE)) {
+        return texts[0].cmp(texts[1]);
+    }
     let (one, other) = (parts(field(left)), parts(field(right)));
     let shared = one.iter().zip(&other).take_while(|(one, other)| one == other).count();
     match (one.get(shared), other.get(shared)) {
         (None, None) => {
             let is_map = one.last().is_some_and(|last| MAPS.contains(last));
-            if is_map { text(left, "message").cmp(text(right, "message")) } else { Ordering::Equal }
+            if is_map { texts[0].cmp(texts[1]) } else { Ordering::Equal }
         }
         (Some(one), Some(other)) if is_key(one) && is_key(other) => one.cmp(other),
         // The errors of a request and of a missing limit follow the requests.
-        (Some(&("limits" | "requests")), Some(&("limits" | "requests"))) => {
-            text(left, "message").cmp(text(right, "message"))
-        }
+        (Some(&("limits" | "requests")), Some(&("limits" | "requests"))) => texts[0].cmp(texts[1]),
         _ => Ordering::Equal,
     }
 }
@@ -111,6 +118,9 @@ mod tests {
 
     use super::sort_errors;
 
+    const NEW_A: &str = "Forbidden: only deletion is allowed, but found new scheduling gate 'a'";
+    const NEW_B: &str = "Forbidden: only deletion is allowed, but found new scheduling gate 'b'";
+
     fn status(causes: &[(&str, &str)]) -> Value {
         let texts: Vec<String> = causes.iter().map(|(field, message)| format!("{field}: {message}")).collect();
         let causes: Vec<Value> =
@@ -132,6 +142,14 @@ mod tests {
                 vec![("metadata.labels", "a"), ("metadata.labels", "b")],
             ),
             (vec![("a.requests", "x"), ("a.limits", "b")], vec![("a.limits", "b"), ("a.requests", "x")]),
+            (
+                vec![("a.requests", "b"), ("a.requests", "a")],
+                vec![("a.requests", "a"), ("a.requests", "b")],
+            ),
+            (
+                vec![("gates[1].name", NEW_B), ("gates[2].name", NEW_A)],
+                vec![("gates[2].name", NEW_A), ("gates[1].name", NEW_B)],
+            ),
             (vec![("spec[1]", "x"), ("spec[0]", "y")], vec![("spec[1]", "x"), ("spec[0]", "y")]),
             (vec![("spec.name", "b"), ("spec.name", "a")], vec![("spec.name", "b"), ("spec.name", "a")]),
             (

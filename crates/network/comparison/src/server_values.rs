@@ -51,6 +51,8 @@ pub(crate) fn normalize(body: &mut Value) {
                 address["serverAddress"] = Value::from("<address>");
             }
         }
+        // Custom resources are collected in the order of a map.
+        Some("APIResourceList") => sort(&mut body["resources"], |resource| resource["name"].to_string()),
         // Components are probed concurrently.
         Some("ComponentStatusList") => {
             // In a described protobuf response, the items are names.

@@ -87,7 +87,14 @@ impl Texts {
         let table = self.numbers.entry("generated").or_default();
         let number = table.len() + 1;
         table.insert(name.to_owned(), number);
-        self.call(name, format!("<generated:{number}:{shown}+{length}>"));
+        let called = format!("<generated:{number}:{shown}+{length}>");
+        // Errors quote a name like Go.
+        let quoted = binnacle_meta::go_quote(name);
+        let quoted = quoted.trim_matches('"');
+        if quoted != name {
+            self.call(quoted, called.clone());
+        }
+        self.call(name, called);
     }
 
     /// Returns the name of a table's value, with numbers in the order of first occurrence.

@@ -96,7 +96,8 @@ pub fn compare<'r>(
     verdict(subject, rules, left, right, found)
 }
 
-/// Applies the rules to differences of normal forms, and removes secrets.
+/// Applies the rules to differences of normal forms, and removes secrets. A rule for the `/answer` explains all
+/// differences, because the bodies of different statuses have nothing in common.
 pub(crate) fn verdict<'r>(
     subject: &Subject,
     rules: &'r Rules,
@@ -107,12 +108,14 @@ pub(crate) fn verdict<'r>(
     if found.is_empty() {
         return Verdict::Equal;
     }
-    let mut explained = None;
+    let mut explained = answer_difference(&expected, &got).and_then(|difference| rules.explain(subject, &difference));
     let mut rest = Vec::new();
-    for difference in &found {
-        match rules.explain(subject, difference) {
-            Some(rule) => explained = explained.or(Some(rule)),
-            None => rest.push(difference.clone()),
+    if explained.is_none() {
+        for difference in &found {
+            match rules.explain(subject, difference) {
+                Some(rule) => explained = explained.or(Some(rule)),
+                None => rest.push(difference.clone()),
+            }
         }
     }
     for form in [&mut expected, &mut got] {
@@ -127,6 +130,19 @@ pub(crate) fn verdict<'r>(
     }
     rest.iter_mut().for_each(|difference| difference.mask(&expected, &got));
     Verdict::Different(Mismatch { expected, got, differences: rest })
+}
+
+/// Returns the status and the message of two answers as one difference if the statuses differ.
+fn answer_difference(expected: &Value, got: &Value) -> Option<Difference> {
+    let shown = |form: &Value| {
+        let message = form.pointer("/body/message").and_then(Value::as_str).unwrap_or_default();
+        Some(Value::from(format!("{} {message}", form["status"])))
+    };
+    (expected["status"] != got["status"]).then(|| Difference {
+        path: "/answer".to_owned(),
+        expected: shown(expected),
+        got: shown(got),
+    })
 }
 
 /// Returns the `generateName` of a body in JSON or YAML.
@@ -265,6 +281,20 @@ mod tests {
                     want => assert_eq!(got, want, "{target} {stores:?}"),
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_rule_for_the_answer_explains_all_its_differences() {
+        let table = "made | update services/status | /answer | \"201 .*\" | \"404 gone\" | a | r\n";
+        let rules = Rules::parse(table).unwrap();
+        let outgoing = Outgoing::empty("PUT", "/api/v1/namespaces/n/services/s/status?dryRun=All");
+        let subject = Subject::parse(outgoing).unwrap();
+        let missing = answer(404, &json!({"kind": "Status", "code": 404, "message": "gone"}));
+        for (status, want) in [(201, "explained by made"), (200, "different: ")] {
+            let made = answer(status, &json!({"kind": "Service", "metadata": {"name": "s"}}));
+            let got = name(&compare(&subject, Stores::Same, &rules, &made, &missing));
+            assert!(got.starts_with(want), "{got}");
         }
     }
 

@@ -14,7 +14,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
 use super::{pod, tolerations};
-use crate::lookup::{Lookup, LookupKind, get_cached_or_stored};
+use crate::lookup::{Lookup, LookupKind, client_error, get_cached_or_stored};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
 const OVERHEAD_DIFFERS: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
@@ -31,9 +31,8 @@ impl RuntimeClass {
     /// Returns the runtime class of a pod, if it has one.
     async fn class_of(&self, attributes: &Attributes, pod: &Value) -> Result<Option<Arc<Value>>, Status> {
         let Some(name) = pod::spec(pod).at(PodSpec::RUNTIME_CLASS_NAME).get_str() else { return Ok(None) };
-        if name.is_empty() {
-            // The error of kube-apiserver's client for a class without a name.
-            return Err(Status::unknown(500, "resource name may not be empty"));
+        if let Some(error) = client_error(name) {
+            return Err(Status::unknown(500, error));
         }
         match get_cached_or_stored(&*self.lookup, LookupKind::RuntimeClass, "", name).await? {
             Some(class) => Ok(Some(class)),

@@ -11,7 +11,7 @@ use binnacle_fields::core::v1::{
 };
 use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::{FieldMut, FieldRef, metadata};
-use binnacle_meta::{GroupResource, Status, go_quote};
+use binnacle_meta::{GroupResource, Status};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_registry::generate_name;
@@ -19,7 +19,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::{Value, value};
 
 use super::pod;
-use crate::lookup::{Lookup, LookupKind, get_cached_or_stored};
+use crate::lookup::{Lookup, LookupKind, client_error, get_cached_or_stored};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 
 const DEFAULT: &str = "default";
@@ -60,12 +60,7 @@ impl ServiceAccount {
                 Ok(None) => Status::not_found(&GroupResource::new("", "serviceaccount"), name),
                 Err(status) => status,
             };
-            // kube-apiserver reads accounts that are not in its cache through its own API, whose client rejects names
-            // that are not path segments.
-            let why = match binnacle_validation::names::path_segment(name, false).as_slice() {
-                [] => why.message().to_owned(),
-                wrong => format!("invalid resource name {}: [{}]", go_quote(name), wrong.join(" ")),
-            };
+            let why = client_error(name).unwrap_or_else(|| why.message().to_owned());
             let why = format!("error looking up service account {namespace}/{name}: {why}");
             return Err(forbidden(attributes, pod, why));
         }

@@ -5,6 +5,7 @@ use binnacle_fields::apiextensions::v1::{
     CustomResourceDefinitionSpec as Spec, CustomResourceDefinitionStatus as Status,
     CustomResourceDefinitionVersion as Version, ServiceReference, WebhookClientConfig, WebhookConversion,
 };
+use binnacle_fields::types::{List, Str};
 use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::FieldErrors;
 use binnacle_schema::{Value, value};
@@ -42,7 +43,7 @@ impl Strategy for CustomResourceDefinition {
         {
             service.default_nil(ServiceReference::PORT, 443i64);
         }
-        drop_empty_webhook(&mut spec);
+        drop_absent_webhook(&mut spec);
         if definition.read().at(v1::CustomResourceDefinition::STATUS).at(Status::STORED_VERSIONS).is_empty()
             && let Some(version) = storage_version(definition.read())
         {
@@ -52,6 +53,7 @@ impl Strategy for CustomResourceDefinition {
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
+        drop_empty_webhook(object);
         let mut definition = FieldMut::<v1::CustomResourceDefinition>::root(object);
         definition.set(v1::CustomResourceDefinition::STATUS, value!({}));
         start_generation(&mut definition);
@@ -60,6 +62,7 @@ impl Strategy for CustomResourceDefinition {
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        drop_empty_webhook(object);
         let mut definition = FieldMut::<v1::CustomResourceDefinition>::root(object);
         let old = FieldRef::root(old);
         definition.keep(old, v1::CustomResourceDefinition::STATUS);
@@ -93,12 +96,23 @@ impl Strategy for CustomResourceDefinition {
 }
 
 /// Removes a webhook without members: in Go's internal form, these members belong to the conversion itself.
-fn drop_empty_webhook(spec: &mut FieldMut<Spec>) {
+fn drop_absent_webhook(spec: &mut FieldMut<Spec>) {
+    drop_webhook(spec, |versions| !versions.is_set());
+}
+
+/// Removes a webhook with an empty list of versions, which is not stored, but has an owner.
+fn drop_empty_webhook(object: &mut Value) {
+    if let Some(mut spec) = FieldMut::root(object).structure(v1::CustomResourceDefinition::SPEC) {
+        drop_webhook(&mut spec, |versions| versions.is_empty());
+    }
+}
+
+fn drop_webhook(spec: &mut FieldMut<Spec>, has_no_versions: impl FnOnce(FieldRef<List<Str>>) -> bool) {
     let Some(mut conversion) = spec.structure(Spec::CONVERSION) else { return };
     let webhook = conversion.get(Conversion::WEBHOOK);
     let webhook = FieldRef::<WebhookConversion>::root(webhook);
     if !webhook.at(WebhookConversion::CLIENT_CONFIG).is_set()
-        && webhook.at(WebhookConversion::CONVERSION_REVIEW_VERSIONS).is_empty()
+        && has_no_versions(webhook.at(WebhookConversion::CONVERSION_REVIEW_VERSIONS))
     {
         conversion.remove(Conversion::WEBHOOK);
     }
@@ -126,18 +140,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drops_empty_conversion_webhooks() {
-        for (webhook, stays) in [
-            (value!({}), false),
-            (value!(null), false),
-            (value!({"clientConfig": null, "conversionReviewVersions": null}), false),
-            (value!({"conversionReviewVersions": []}), false),
-            (value!({"conversionReviewVersions": ["v1"]}), true),
-            (value!({"clientConfig": {}}), true),
+    fn drops_conversion_webhooks_without_members() {
+        for (webhook, is_absent, is_empty) in [
+            (value!({}), true, true),
+            (value!(null), true, true),
+            (value!({"clientConfig": null, "conversionReviewVersions": null}), true, true),
+            (value!({"conversionReviewVersions": []}), false, true),
+            (value!({"conversionReviewVersions": ["v1"]}), false, false),
+            (value!({"clientConfig": {}}), false, false),
         ] {
-            let mut spec = value!({"conversion": {"strategy": "None", "webhook": (webhook.clone())}});
-            drop_empty_webhook(&mut FieldMut::root(&mut spec));
-            assert_eq!(spec.at(&["conversion", "webhook"]).is_some(), stays, "{webhook:?}");
+            let object = value!({"spec": {"conversion": {"strategy": "None", "webhook": (webhook.clone())}}});
+            let is_dropped = |object: &Value| object.at(&["spec", "conversion", "webhook"]).is_none();
+            let mut received = object.clone();
+            let mut definition = FieldMut::root(&mut received);
+            drop_absent_webhook(&mut definition.structure(v1::CustomResourceDefinition::SPEC).unwrap());
+            let mut prepared = object;
+            drop_empty_webhook(&mut prepared);
+            assert_eq!((is_dropped(&received), is_dropped(&prepared)), (is_absent, is_empty), "{webhook:?}");
         }
     }
 }

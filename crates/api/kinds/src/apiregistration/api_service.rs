@@ -10,14 +10,13 @@ use binnacle_schema::Value;
 use binnacle_validation::{checks, names};
 
 use crate::Features;
-use crate::{MetadataCheck, MetadataChecks, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct ApiService;
 
 impl Strategy for ApiService {
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        use MetadataCheck::{Change, Domains, Whole};
-        MetadataChecks { main: &[Change, Whole, Domains], ..MetadataChecks::CHANGE }
+        MetadataChecks::CHANGE_THEN_WHOLE
     }
 
     fn checks_finalizer_domains(&self) -> bool {
@@ -97,16 +96,16 @@ impl Strategy for ApiService {
         errors
     }
 
-    fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
-        names::path_segment(name, prefix)
+    fn validate_name(&self, _: &Features, name: &str, _: bool) -> Vec<String> {
+        names::path_segment(name, false)
     }
 }
 
 /// Validates the name, which consists of the version and the group.
 fn right_name(metadata: FieldRef<ObjectMeta>, wanted: &str, errors: &mut FieldErrors) {
-    for (field, prefix) in [(ObjectMeta::GENERATE_NAME, true), (ObjectMeta::NAME, false)] {
+    for field in [ObjectMeta::GENERATE_NAME, ObjectMeta::NAME] {
         let name = metadata.at(field);
-        let is_segment = names::path_segment(name.str(), prefix).is_empty();
+        let is_segment = names::path_segment(name.str(), false).is_empty();
         if !name.is_empty() && is_segment && name.str() != wanted {
             let wanted = binnacle_meta::go_quote(wanted);
             errors.push(name.invalid(format!("must be `spec.version+\".\"+spec.group`: {wanted}")));

@@ -17,8 +17,8 @@ use crate::Features;
 use crate::core::persistent_volume_claim::set_claim_defaults;
 use crate::gated::{GatedFields, drop_disabled};
 use crate::pod_spec::{set_template_defaults, warnings};
-use crate::workload::{prepare_create, prepare_subresource, prepare_update, template_warnings, validate_subresource};
-use crate::{Strategy, StrategyContext};
+use crate::workload::{prepare_create, prepare_subresource, prepare_update, template_warnings};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 const GATED: &[GatedFields<v1::StatefulSet>] = &[GatedFields {
     feature: "MaxUnavailableStatefulSet",
@@ -92,7 +92,20 @@ impl Strategy for StatefulSet {
         object: &Value,
         old: &Value,
     ) -> FieldErrors {
-        validate_subresource(self, subresource, ctx, (object, old), validation::validate_status)
+        if subresource == "scale" {
+            let mut errors = self.validate_metadata_change(object, old);
+            errors.extend(self.validate_update(ctx, object, old));
+            return errors;
+        }
+        let (new, old_set) = (FieldRef::root(object), FieldRef::root(old));
+        let mut errors = validation::validate_status(new);
+        errors.extend(self.validate_metadata_change(object, old));
+        validation::validate_collision_count(new, old_set, &mut errors);
+        errors
+    }
+
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks { subresources: &[], ..MetadataChecks::CHANGE }
     }
 
     /// Validates the name, which becomes the beginning of the pods' names and their host name.

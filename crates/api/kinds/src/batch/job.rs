@@ -107,14 +107,15 @@ impl Strategy for Job {
     }
 
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_WITHIN_CHANGE
+        MetadataChecks::WHOLE_OR_CHANGE
     }
 
     fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let (new, old) = (FieldRef::root(object), FieldRef::root(old));
-        validation::validate(ctx.features, new, Some(old), &mut errors);
-        validation::validate_change(ctx.features, new, old, &mut errors);
+        let (new, old_job) = (FieldRef::root(object), FieldRef::root(old));
+        validation::validate(ctx.features, new, Some(old_job), &mut errors);
+        errors.extend(self.validate_metadata_change(object, old));
+        validation::validate_change(ctx.features, new, old_job, &mut errors);
         errors
     }
 

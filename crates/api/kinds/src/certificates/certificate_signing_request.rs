@@ -21,7 +21,7 @@ pub(crate) struct CertificateSigningRequest;
 
 impl Strategy for CertificateSigningRequest {
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks { subresources: MetadataChecks::WHOLE_WITHIN_CHANGE.main, ..MetadataChecks::WHOLE_WITHIN_CHANGE }
+        MetadataChecks { subresources: MetadataChecks::WHOLE.main, ..MetadataChecks::WHOLE }
     }
 
     /// Removes the identity of the requester; the registry's hook for this kind sets it to that of the caller.
@@ -66,7 +66,9 @@ impl Strategy for CertificateSigningRequest {
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        validation::update(FieldRef::root(object), FieldRef::root(old), Endpoint::Main)
+        let mut errors = validation::update(FieldRef::root(object), FieldRef::root(old), Endpoint::Main);
+        errors.extend(self.validate_metadata_change(object, old));
+        errors
     }
 
     fn validate_subresource(
@@ -77,7 +79,9 @@ impl Strategy for CertificateSigningRequest {
         old: &Value,
     ) -> FieldErrors {
         let endpoint = if subresource == "approval" { Endpoint::Approval } else { Endpoint::Status };
-        validation::update(FieldRef::root(object), FieldRef::root(old), endpoint)
+        let mut errors = validation::update(FieldRef::root(object), FieldRef::root(old), endpoint);
+        errors.extend(self.validate_metadata_change(object, old));
+        errors
     }
 
     /// Accepts every name that an object can have: nodes choose the names of their requests.

@@ -29,18 +29,19 @@ impl Strategy for ClusterTrustBundle {
     }
 
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_WITHIN_CHANGE
+        MetadataChecks::WHOLE_OR_CHANGE
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let bundle = FieldRef::<Bundle>::root(object);
         let mut errors = name_and_signer(bundle);
-        let (spec, old) = (bundle.at(Bundle::SPEC), FieldRef::<Bundle>::root(old));
-        let old = old.at(Bundle::SPEC);
-        if spec.at(Spec::TRUST_BUNDLE).str() != old.at(Spec::TRUST_BUNDLE).str() {
+        let old_bundle = FieldRef::<Bundle>::root(old);
+        let (spec, old_spec) = (bundle.at(Bundle::SPEC), old_bundle.at(Bundle::SPEC));
+        if spec.at(Spec::TRUST_BUNDLE).str() != old_spec.at(Spec::TRUST_BUNDLE).str() {
             certificates(spec.at(Spec::TRUST_BUNDLE), &mut errors);
         }
-        immutable(spec.at(Spec::SIGNER_NAME), old.at(Spec::SIGNER_NAME), &mut errors);
+        errors.extend(self.validate_metadata_change(object, old));
+        immutable(spec.at(Spec::SIGNER_NAME), old_spec.at(Spec::SIGNER_NAME), &mut errors);
         errors
     }
 

@@ -6,15 +6,11 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 
 use super::keyed_data::{DATA_MAX, decoded_len, key_rules, stays_immutable, unchanged};
-use crate::{MetadataChecks, Strategy, StrategyContext};
+use crate::{Strategy, StrategyContext};
 
 pub(super) struct ConfigMap;
 
 impl Strategy for ConfigMap {
-    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::CHANGE_THEN_WHOLE
-    }
-
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let map = FieldRef::<v1::ConfigMap>::root(object);
@@ -44,6 +40,7 @@ impl Strategy for ConfigMap {
             unchanged(new.at(v1::ConfigMap::DATA), old.at(v1::ConfigMap::DATA), &mut errors);
             unchanged(new.at(v1::ConfigMap::BINARY_DATA), old.at(v1::ConfigMap::BINARY_DATA), &mut errors);
         }
+        errors.extend(self.validate_whole_metadata(ctx, object));
         errors.extend(self.validate(ctx, object));
         errors
     }

@@ -22,9 +22,9 @@ impl Strategy for Event {
         true
     }
 
-    fn metadata_checks(&self, ctx: &StrategyContext<'_>) -> MetadataChecks {
-        // The older version has no rules for metadata.
-        if is_lenient(ctx) { MetadataChecks::NONE } else { MetadataChecks::CHANGE }
+    /// None here: the rules of updates in newer versions check the change of the metadata.
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::NONE
     }
 
     /// The rule of the older versions. [`Event::validate`] has that of `events.k8s.io/v1`.
@@ -72,11 +72,15 @@ impl Strategy for Event {
     }
 
     fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        let (event, old) = (FieldRef::<v1::Event>::root(object), FieldRef::root(old));
+        let event = FieldRef::<v1::Event>::root(object);
         let mut errors = legacy(ctx, event);
         if is_lenient(ctx) {
             return errors;
         }
+        errors.extend(self.validate_metadata_change(object, old));
+        let own = event.at(v1::Event::METADATA);
+        errors.extend(metadata::finalizers_have_domains(own.value(), &own.path()));
+        let old = FieldRef::root(old);
         if event.at(v1::Event::SERIES).get() != old.at(v1::Event::SERIES).get() {
             series(event.at(v1::Event::SERIES), &mut errors);
         }
@@ -247,6 +251,7 @@ mod tests {
         ] {
             let mut object = strict();
             object.make_object().insert(name, value);
+            object.make_at(&["metadata"]).insert("resourceVersion", "1");
             assert_eq!(texts(&Event.validate_update(&ctx("events.k8s.io/v1"), &object, &strict())), want, "{name}");
         }
     }

@@ -59,7 +59,7 @@ impl Strategy for Namespace {
     }
 
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_WITHIN_CHANGE
+        MetadataChecks::WHOLE_OR_CHANGE
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
@@ -69,6 +69,12 @@ impl Strategy for Namespace {
         let finalizers = spec.at(Spec::FINALIZERS);
         // kube-apiserver leaves the index out of the path.
         finalizers.strs().for_each(|name| finalizer(&finalizers, name, &mut errors));
+        errors
+    }
+
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(ctx, object);
+        errors.extend(self.validate_metadata_change(object, old));
         errors
     }
 

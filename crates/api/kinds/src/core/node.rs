@@ -68,7 +68,7 @@ impl Strategy for Node {
     }
 
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_WITHIN_CHANGE
+        MetadataChecks::WHOLE_OR_CHANGE
     }
 
     fn validate(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
@@ -79,6 +79,7 @@ impl Strategy for Node {
 
     fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(ctx, object);
+        errors.extend(self.validate_metadata_change(object, old));
         validation::update(FieldRef::root(object), FieldRef::root(old), &mut errors);
         errors
     }

@@ -13,7 +13,7 @@ use binnacle_schema::{Limits, Value, json};
 use binnacle_validation::checks;
 
 use super::keyed_data::{DATA_MAX, decoded_len, key_rules, stays_immutable, unchanged};
-use crate::{MetadataChecks, Strategy, StrategyContext};
+use crate::{Strategy, StrategyContext};
 
 pub(super) struct Secret;
 
@@ -53,10 +53,6 @@ impl Strategy for Secret {
         errors
     }
 
-    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::CHANGE_THEN_WHOLE
-    }
-
     fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (new, old) = (FieldRef::<v1::Secret>::root(object), FieldRef::root(old));
@@ -66,6 +62,7 @@ impl Strategy for Secret {
         if stays_immutable(new.at(v1::Secret::IMMUTABLE), old.at(v1::Secret::IMMUTABLE), &mut errors) {
             unchanged(new.at(v1::Secret::DATA), old.at(v1::Secret::DATA), &mut errors);
         }
+        errors.extend(self.validate_whole_metadata(ctx, object));
         errors.extend(self.validate(ctx, object));
         errors
     }

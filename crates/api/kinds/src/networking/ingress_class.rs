@@ -9,17 +9,13 @@ use binnacle_validation::{checks, domains};
 
 use super::ingress::local_reference;
 use crate::prepare::{count_generation, start_generation};
-use crate::{MetadataChecks, Strategy, StrategyContext};
+use crate::{Strategy, StrategyContext};
 
 const CONTROLLER_MAX: usize = 250;
 
 pub(crate) struct IngressClass;
 
 impl Strategy for IngressClass {
-    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::CHANGE_THEN_WHOLE
-    }
-
     fn set_defaults(&self, _: &str, object: &mut Value) {
         if let Some(mut spec) = FieldMut::root(object).structure(v1::IngressClass::SPEC)
             && let Some(mut parameters) = spec.structure(Spec::PARAMETERS)
@@ -59,6 +55,7 @@ impl Strategy for IngressClass {
         if controller.str() != old.at(v1::IngressClass::SPEC).at(Spec::CONTROLLER).str() {
             errors.push(controller.invalid(IMMUTABLE));
         }
+        errors.extend(self.validate_whole_metadata(ctx, object));
         errors.extend(self.validate(ctx, object));
         errors
     }

@@ -15,7 +15,7 @@ pub(crate) struct IpAddress;
 
 impl Strategy for IpAddress {
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_WITHIN_CHANGE
+        MetadataChecks::WHOLE_OR_CHANGE
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
@@ -40,6 +40,7 @@ impl Strategy for IpAddress {
 
     fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(ctx, object);
+        errors.extend(self.validate_metadata_change(object, old));
         let (new, old) = (FieldRef::<IPAddress>::root(object), FieldRef::<IPAddress>::root(old));
         let (spec, old_spec) = (new.at(IPAddress::SPEC), old.at(IPAddress::SPEC));
         immutable_struct(spec.at(Spec::PARENT_REF), old_spec.at(Spec::PARENT_REF), &mut errors);

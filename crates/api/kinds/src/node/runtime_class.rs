@@ -12,14 +12,13 @@ use binnacle_validation::{checks, metadata, resource_names, tolerations};
 
 use super::deprecated_label;
 use crate::checks::immutable;
-use crate::{MetadataCheck, MetadataChecks, Strategy, StrategyContext, internal};
+use crate::{MetadataChecks, Strategy, StrategyContext, internal};
 
 pub(crate) struct RuntimeClass;
 
 impl Strategy for RuntimeClass {
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        use MetadataCheck::{Change, Domains, Whole};
-        MetadataChecks { main: &[Change, Whole, Domains], ..MetadataChecks::CHANGE }
+        MetadataChecks::WHOLE_OR_CHANGE
     }
 
     fn checks_finalizer_domains(&self) -> bool {
@@ -43,6 +42,7 @@ impl Strategy for RuntimeClass {
 
     fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(ctx, object);
+        errors.extend(self.validate_metadata_change(object, old));
         let (new, old) = (FieldRef::root(object), FieldRef::root(old));
         immutable(new.at(Class::HANDLER), old.at(Class::HANDLER), &mut errors);
         errors

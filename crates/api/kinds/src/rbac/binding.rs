@@ -18,7 +18,7 @@ pub(crate) struct RoleBinding;
 
 impl Strategy for ClusterRoleBinding {
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_WITHIN_CHANGE
+        MetadataChecks::WHOLE_OR_CHANGE
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {
@@ -31,6 +31,7 @@ impl Strategy for ClusterRoleBinding {
 
     fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(ctx, object);
+        errors.extend(self.validate_metadata_change(object, old));
         same_role(FieldRef::root(object), FieldRef::root(old), &mut errors);
         errors
     }
@@ -42,7 +43,7 @@ impl Strategy for ClusterRoleBinding {
 
 impl Strategy for RoleBinding {
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_WITHIN_CHANGE
+        MetadataChecks::WHOLE_OR_CHANGE
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {
@@ -55,6 +56,7 @@ impl Strategy for RoleBinding {
 
     fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(ctx, object);
+        errors.extend(self.validate_metadata_change(object, old));
         same_role(FieldRef::root(object), FieldRef::root(old), &mut errors);
         errors
     }

@@ -17,7 +17,7 @@ pub(crate) struct Role;
 
 impl Strategy for ClusterRole {
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_WITHIN_CHANGE
+        MetadataChecks::WHOLE_OR_CHANGE
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
@@ -25,10 +25,13 @@ impl Strategy for ClusterRole {
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        let old = FieldRef::root(old);
-        let aggregation = old.at(v1::ClusterRole::AGGREGATION_RULE);
+        let old_role = FieldRef::root(old);
+        let aggregation = old_role.at(v1::ClusterRole::AGGREGATION_RULE);
         let selectors = aggregation.at(AggregationRule::CLUSTER_ROLE_SELECTORS).list();
-        cluster_role(FieldRef::root(object), selectors.iter().any(|selector| selectors::is_invalid(Some(selector))))
+        let any_label_value = selectors.iter().any(|selector| selectors::is_invalid(Some(selector)));
+        let mut errors = cluster_role(FieldRef::root(object), any_label_value);
+        errors.extend(self.validate_metadata_change(object, old));
+        errors
     }
 
     fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
@@ -38,12 +41,18 @@ impl Strategy for ClusterRole {
 
 impl Strategy for Role {
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_WITHIN_CHANGE
+        MetadataChecks::WHOLE_OR_CHANGE
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         rules(FieldRef::root(object).at(v1::Role::RULES), true, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(ctx, object);
+        errors.extend(self.validate_metadata_change(object, old));
         errors
     }
 

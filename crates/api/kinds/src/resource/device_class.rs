@@ -24,7 +24,7 @@ impl Strategy for DeviceClass {
     }
 
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_WITHIN_CHANGE
+        MetadataChecks::WHOLE_THEN_CHANGE
     }
 
     fn prepare_for_create(&self, ctx: &StrategyContext<'_>, object: &mut Value) {

@@ -49,7 +49,7 @@ const STATUS: &[GatedFields<Claim>] = &[
 
 impl Strategy for ResourceClaim {
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_WITHIN_CHANGE
+        MetadataChecks::WHOLE_THEN_CHANGE
     }
 
     fn set_defaults(&self, version: &str, object: &mut Value) {

@@ -44,11 +44,12 @@ impl Strategy for ResourceClaimTemplate {
 
     /// Like kube-apiserver, validates the whole template again, although it is immutable.
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_WITHIN_CHANGE
+        MetadataChecks::WHOLE_OR_CHANGE
     }
 
     fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(ctx, object);
+        errors.extend(self.validate_metadata_change(object, old));
         let (new, old) = (FieldRef::root(object), FieldRef::root(old));
         immutable_struct(new.at(Template::SPEC), old.at(Template::SPEC), &mut errors);
         errors

@@ -14,7 +14,7 @@ pub(crate) struct CsiStorageCapacity;
 
 impl Strategy for CsiStorageCapacity {
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_WITHIN_CHANGE
+        MetadataChecks::WHOLE_OR_CHANGE
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
@@ -22,12 +22,13 @@ impl Strategy for CsiStorageCapacity {
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        let (new, old) = (FieldRef::root(object), FieldRef::root(old));
-        let (topology, old_topology) = (new.at(Capacity::NODE_TOPOLOGY), old.at(Capacity::NODE_TOPOLOGY));
+        let (new, old_capacity) = (FieldRef::root(object), FieldRef::root(old));
+        let (topology, old_topology) = (new.at(Capacity::NODE_TOPOLOGY), old_capacity.at(Capacity::NODE_TOPOLOGY));
         let mut errors = validate(new, selectors::is_invalid(old_topology.get()));
+        errors.extend(self.validate_metadata_change(object, old));
         immutable_struct(topology, old_topology, &mut errors);
         let class = Capacity::STORAGE_CLASS_NAME;
-        immutable(new.at(class), old.at(class), &mut errors);
+        immutable(new.at(class), old_capacity.at(class), &mut errors);
         errors
     }
 

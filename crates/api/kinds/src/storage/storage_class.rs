@@ -22,7 +22,7 @@ pub(crate) struct StorageClass;
 
 impl Strategy for StorageClass {
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_WITHIN_CHANGE
+        MetadataChecks::WHOLE_OR_CHANGE
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {
@@ -51,6 +51,7 @@ impl Strategy for StorageClass {
 
     fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(ctx, object);
+        errors.extend(self.validate_metadata_change(object, old));
         let (new, old) = (FieldRef::root(object), FieldRef::root(old));
         let parameters = new.at(Class::PARAMETERS);
         if !equal_maps(parameters.get(), old.at(Class::PARAMETERS).get()) {

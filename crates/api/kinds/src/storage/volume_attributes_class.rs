@@ -7,15 +7,11 @@ use binnacle_schema::Value;
 
 use super::{parameters, provisioner};
 use crate::equality::equal_maps;
-use crate::{MetadataChecks, Strategy, StrategyContext};
+use crate::{Strategy, StrategyContext};
 
 pub(crate) struct VolumeAttributesClass;
 
 impl Strategy for VolumeAttributesClass {
-    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::CHANGE_THEN_WHOLE
-    }
-
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let class = FieldRef::root(object);
@@ -35,6 +31,7 @@ impl Strategy for VolumeAttributesClass {
         if !equal_maps(parameters.get(), old.at(Class::PARAMETERS).get()) {
             errors.push(parameters.forbidden("updates to parameters are forbidden."));
         }
+        errors.extend(self.validate_whole_metadata(ctx, object));
         errors.extend(self.validate(ctx, object));
         errors
     }

@@ -50,11 +50,12 @@ impl Strategy for StorageVersionMigration {
     }
 
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_WITHIN_CHANGE
+        MetadataChecks::WHOLE_OR_CHANGE
     }
 
     fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(ctx, object);
+        errors.extend(self.validate_metadata_change(object, old));
         let (new, old) = (FieldRef::root(object), FieldRef::root(old));
         immutable_struct(new.at(Migration::SPEC), old.at(Migration::SPEC), &mut errors);
         errors

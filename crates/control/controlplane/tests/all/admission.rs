@@ -106,6 +106,10 @@ async fn rejects_pods_that_plugins_forbid() {
             value!({"priorityClassName": "high", "priority": 1i64}),
             "the integer value of priority (1) must not be provided in pod spec; priority admission controller computed 1000 from the given PriorityClass name",
         ),
+        (
+            value!({"serviceAccountName": "a/b"}),
+            "error looking up service account ns/a/b: invalid resource name \"a/b\": [may not contain '/']",
+        ),
         (value!({"runtimeClassName": "nope"}), "pod rejected: RuntimeClass \"nope\" not found"),
         (
             value!({"runtimeClassName": "vm", "overhead": {"cpu": "1"}}),
@@ -124,6 +128,8 @@ async fn rejects_pods_that_plugins_forbid() {
         let refused = server.create("pods", "ns", pod("a", spec)).await.unwrap_err();
         assert_eq!((refused.code(), refused.message()), (403, format!("pods \"a\" is forbidden: {why}").as_str()));
     }
+    let refused = server.create("pods", "ns", pod("a", value!({"runtimeClassName": "a/b"}))).await.unwrap_err();
+    assert_eq!((refused.code(), refused.message()), (500, "invalid resource name \"a/b\": [may not contain '/']"));
     let created = server
         .create(
             "pods",

@@ -88,10 +88,11 @@ pub fn apply(request: &Apply<'_>, live: Option<&Value>, config: &Value) -> Resul
 
 /// Returns true if a configuration has managed fields. A list that Go cannot decode counts as absent.
 fn has_managers(config: &Value) -> bool {
+    const TEXTS: [&str; 5] = ["apiVersion", "fieldsType", "manager", "operation", "subresource"];
     let is_entry = |entry: &Value| {
         entry.as_object().is_some_and(|entry| {
-            let mut texts = entry.iter().filter(|(name, _)| !matches!(name.as_str(), "fieldsV1" | "time"));
-            texts.all(|(_, value)| matches!(value, Value::Str(_) | Value::Null))
+            let mut texts = TEXTS.iter().filter_map(|name| entry.get(name));
+            texts.all(|value| matches!(value, Value::Str(_) | Value::Null))
         })
     };
     let managed_fields = config.get("metadata").and_then(|metadata| metadata.get("managedFields"));

@@ -38,22 +38,27 @@ pub(super) fn go_print_object(object: &Object) -> String {
     format!("map[{}]", members.join(" "))
 }
 
-/// `%s`, which marks values that are no strings as errors.
+/// `%s`, which marks values that are no strings as errors, except nil in a list or map.
 pub(super) fn go_string(value: &Value) -> String {
     match value {
         Value::Str(text) | Value::Raw(text) => text.to_string(),
         Value::Null => "%!s(<nil>)".to_owned(),
         Value::Bool(_) | Value::Int(_) | Value::Float(_) => format!("%!s({}={})", go_type(value), go_print(value)),
         Value::List(items) => {
-            let items: Vec<String> = items.iter().map(go_string).collect();
+            let items: Vec<String> = items.iter().map(go_string_within).collect();
             format!("[{}]", items.join(" "))
         }
         Value::Object(object) => {
-            let mut members: Vec<String> = object.iter().map(|(name, v)| format!("{name}:{}", go_string(v))).collect();
+            let members = object.iter().map(|(name, value)| format!("{name}:{}", go_string_within(value)));
+            let mut members: Vec<String> = members.collect();
             members.sort();
             format!("map[{}]", members.join(" "))
         }
     }
+}
+
+fn go_string_within(value: &Value) -> String {
+    if value.is_null() { "<nil>".to_owned() } else { go_string(value) }
 }
 
 /// Returns Go's type of a value in an unstructured object.
@@ -72,6 +77,17 @@ pub(crate) fn go_type(value: &Value) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_nil_by_itself_is_no_string() {
+        for (value, want) in [
+            (Value::Null, "%!s(<nil>)"),
+            (Value::List(vec![Value::Null, Value::Int(1), "a".into()]), "[<nil> %!s(int64=1) a]"),
+            (Value::Object([("a", Value::Null)].into_iter().collect()), "map[a:<nil>]"),
+        ] {
+            assert_eq!(go_string(&value), want);
+        }
+    }
 
     #[test]
     fn formats_floats_like_go() {

@@ -16,6 +16,9 @@ use crate::params::{self, FieldValidation, WriteKind, WriteParams};
 use crate::patch_type::{ApplyFormat, PatchType};
 use crate::{audit, body, custom_resource, managed_fields, respond};
 
+/// The resources that kube-apiserver creates by an apply patch to the status of a missing object.
+const CREATED_BY_STATUS: [&str; 2] = ["services", "validatingadmissionpolicies"];
+
 pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     let kind = patch_type(&call)?;
     let output = call.output(false)?;
@@ -29,7 +32,7 @@ pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     // An error in the patch is returned later, because a missing object is reported first.
     let patch = (!kind.is_apply()).then(|| Patch::parse(kind, &bytes, params.validation));
     let configuration = match kind {
-        PatchType::Apply(format) => Some(ApplyConfiguration::parse(format, &bytes, &params)?),
+        PatchType::Apply(format) => Some(ApplyConfiguration::parse(format, &bytes, &params)),
         _ => None,
     };
     let manager = call.manager(&params);
@@ -43,7 +46,7 @@ pub(crate) async fn handle(mut call: Call) -> HandlerResult {
         let target =
             Target { context: &context, resource: &resource, manager: &manager, subresource: &call.subresource };
         let object = match (&configuration, &patch, live) {
-            (Some(configuration), _, live) => configuration.apply(&target, live)?,
+            (Some(configuration), _, live) => configuration.as_ref().map_err(Clone::clone)?.apply(&target, live)?,
             (None, Some(patch), Some(live)) => target.patch(patch.as_ref().map_err(Clone::clone)?, live)?,
             _ => return Err(Status::not_found(&resource.group_resource(), &name)),
         };
@@ -55,7 +58,9 @@ pub(crate) async fn handle(mut call: Call) -> HandlerResult {
         // An apply always keeps managed fields.
         PatchType::Apply(_) => {
             let updated = resource.update(&context, &name, &options, &mut change).await;
-            if updated.as_ref().is_err_and(|status| status.is(StatusReason::NotFound)) {
+            if updated.as_ref().is_err_and(|status| status.is(StatusReason::NotFound))
+                && CREATED_BY_STATUS.contains(&resource.description.plural.as_str())
+            {
                 // Errors of the configuration come before that of the missing object, whose status it would change.
                 change(None)?;
             }
@@ -207,6 +212,7 @@ impl ApplyConfiguration {
                 unpruned = schema.prune(&mut value, CustomSource::Apply).map_err(failed)?.is_unpruned;
                 DecodedObject { value, findings: Findings::default(), empty_fields: EmptyFields::default() }
             }
+            // kube-apiserver ignores unknown members here, which are only in structs without fields.
             None => {
                 let mut applied = applied.object;
                 let build = decode::convert_numbers(&mut applied, &resource.message);
@@ -221,9 +227,6 @@ impl ApplyConfiguration {
                 })?
             }
         };
-        body::apply_field_validation(target.context, &decoded.findings, self.validation, |why| {
-            Status::unknown(500, why)
-        })?;
         self.validate_duplicates(target.context)?;
         let object = resource.complete(decoded.value, decoded.empty_fields)?.unpruned(unpruned);
         let uid = object::uid(&object);

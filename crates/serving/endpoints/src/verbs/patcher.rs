@@ -137,7 +137,7 @@ impl Patch {
             })
         };
         let refuse = |why: &str| {
-            apply(ResultStyle::Quoted).map_or_else(|status| status, |patched| self.invalid(patched, &live(), why))
+            apply(ResultStyle::Quoted).map_or_else(|status| status, |patched| self.invalid(&patched, &live(), why))
         };
         let custom = expected.resource.and_then(|resource| Some((resource, resource.collection.kind.custom.as_ref()?)));
         let decode = |patched: Value| match (&self.content, custom) {
@@ -162,9 +162,8 @@ impl Patch {
             // The error for a built-in kind quotes a number.
             let quotes = decoded.is_err() && custom.is_none();
             let mut reapplied = apply(if quotes { ResultStyle::WithSentNumbers } else { ResultStyle::InOrder })?;
-            match self.content {
-                Content::Strategic(_) => sort_as_struct(&mut reapplied, expected.message),
-                _ => self.sort_result(&mut reapplied, &live()),
+            if let Content::Strategic(_) = self.content {
+                sort_as_struct(&mut reapplied, expected.message);
             }
             decoded = decode(reapplied);
         }
@@ -191,18 +190,10 @@ impl Patch {
         Ok(decoded)
     }
 
-    /// Sorts the result of a merge patch as Go writes it: the members of patched objects by name.
-    fn sort_result(&self, patched: &mut Value, live: &Value) {
-        if let Content::Merge(patch) = &self.content {
-            sort_merged(patched, live, patch);
-        }
-    }
-
     /// Returns the error for an invalid result, which it quotes.
-    fn invalid(&self, mut patched: Value, live: &Value, why: &str) -> Status {
-        self.sort_result(&mut patched, live);
+    fn invalid(&self, patched: &Value, live: &Value, why: &str) -> Status {
         let shown = match &self.content {
-            Content::Json(_) | Content::Merge(_) => json::to_string(&patched),
+            Content::Json(_) | Content::Merge(_) => json::to_string(patched),
             // kube-apiserver quotes the patch here, in Go's notation for maps and as modified by its application.
             Content::Strategic(patch) => strategic::go_print(&strategic::left(patch, live)),
         };
@@ -348,25 +339,6 @@ impl ExpectedKind<'_> {
         let members = object.make_object();
         members.insert("kind", self.kind);
         members.insert("apiVersion", GroupVersion::new(self.group, self.version).to_string());
-    }
-}
-
-/// Sorts the objects that a merge patch changed: those that both sides have, and all of a value that is new or replaces
-/// a non-object. A value that replaces an object remains as sent.
-fn sort_merged(value: &mut Value, live: &Value, patch: &Value) {
-    let changes = match (live, patch) {
-        (Value::Object(_), Value::Object(changes)) => changes,
-        (Value::Object(_), _) => return,
-        // Nulls were removed from a new value, so it is sorted as a whole.
-        _ => return binnacle_schema::sort_free_form(value),
-    };
-    let Some(members) = value.as_object_mut() else { return };
-    members.sort_by_name();
-    for (name, change) in changes.iter() {
-        if let Some(member) = members.get_mut(name) {
-            let live = live.get(name).unwrap_or(&Value::Null);
-            sort_merged(member, live, change);
-        }
     }
 }
 

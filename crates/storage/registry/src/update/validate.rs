@@ -35,7 +35,7 @@ impl UpdateRequest<'_> {
         let metadata = root.at(AnyKind::METADATA);
         let metadata = MetadataChange { new: metadata.value(), old: object::metadata(old), path: metadata.path() };
         let mut errors = self.check_metadata(&metadata);
-        self.check_metadata_by_strategy(&ctx, object, &metadata, &mut errors);
+        self.check_metadata_by_strategy(&ctx, object, old, &mut errors);
         let found = self.check_by_strategy(&ctx, object, old);
         let review = Review { context: self.context, subresource: &self.options.subresource, object, old: Some(old) };
         errors.extend(collection.hooks.review(review, found).await);
@@ -56,31 +56,20 @@ impl UpdateRequest<'_> {
         errors
     }
 
-    /// Repeats checks of the metadata as the kind's `ValidateUpdate` does.
+    /// Repeats checks of the metadata as the kind's `ValidateUpdate` does before its own rules.
     fn check_metadata_by_strategy(
         &self,
         ctx: &StrategyContext<'_>,
         object: &Value,
-        metadata: &MetadataChange<'_>,
+        old: &Value,
         errors: &mut FieldErrors,
     ) {
-        let collection = &self.resource.collection;
-        let strategy = &*collection.kind.strategy;
-        let MetadataChange { new, old, path } = metadata;
+        let strategy = &*self.resource.collection.kind.strategy;
         for check in strategy.metadata_checks(ctx).of(&self.options.subresource) {
             match check {
                 MetadataCheck::Change if self.resource.is_of_another_type(object) => {}
-                MetadataCheck::Change => {
-                    errors.extend(validate_metadata::validate_update(new, old, path));
-                }
-                MetadataCheck::Whole => {
-                    let rule = |name: &str, prefix: bool| strategy.validate_name(&collection.features, name, prefix);
-                    errors.extend(validate_metadata::validate(new, collection.kind.namespaced, rule, path));
-                }
-                MetadataCheck::Domains if strategy.checks_finalizer_domains() => {
-                    errors.extend(validate_metadata::finalizers_have_domains(new, path));
-                }
-                MetadataCheck::Domains => {}
+                MetadataCheck::Change => errors.extend(strategy.validate_metadata_change(object, old)),
+                MetadataCheck::Whole => errors.extend(strategy.validate_whole_metadata(ctx, object)),
             }
         }
     }

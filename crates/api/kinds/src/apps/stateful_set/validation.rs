@@ -79,9 +79,9 @@ pub(super) fn validate_update(
     errors
 }
 
-pub(super) fn validate_status(new: FieldRef<StatefulSet>, old: FieldRef<StatefulSet>) -> FieldErrors {
+pub(super) fn validate_status(new: FieldRef<StatefulSet>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let (status, old) = (new.at(StatefulSet::STATUS), old.at(StatefulSet::STATUS));
+    let status = new.at(StatefulSet::STATUS);
     let parts =
         [Status::READY_REPLICAS, Status::CURRENT_REPLICAS, Status::UPDATED_REPLICAS, Status::AVAILABLE_REPLICAS];
     not_negative(status, &[Status::REPLICAS], &mut errors);
@@ -90,8 +90,16 @@ pub(super) fn validate_status(new: FieldRef<StatefulSet>, old: FieldRef<Stateful
     not_more(status, &parts, Status::REPLICAS, "cannot be greater than status.replicas", &mut errors);
     let why = "cannot be greater than status.readyReplicas";
     not_more(status, &[Status::AVAILABLE_REPLICAS], Status::READY_REPLICAS, why, &mut errors);
-    collision_count(status.at(Status::COLLISION_COUNT), old.at(Status::COLLISION_COUNT), &mut errors);
     errors
+}
+
+pub(super) fn validate_collision_count(
+    new: FieldRef<StatefulSet>,
+    old: FieldRef<StatefulSet>,
+    errors: &mut FieldErrors,
+) {
+    let (status, old) = (new.at(StatefulSet::STATUS), old.at(StatefulSet::STATUS));
+    collision_count(status.at(Status::COLLISION_COUNT), old.at(Status::COLLISION_COUNT), errors);
 }
 
 fn spec_rules(spec: FieldRef<Spec>, options: &PodValidationOptions<'_>, skip: SkippedRules, errors: &mut FieldErrors) {

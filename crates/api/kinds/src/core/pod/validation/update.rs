@@ -150,6 +150,10 @@ fn restore_changeable(spec: &mut FieldMut<Spec>, old: FieldRef<Spec>) {
         for (mut container, old) in spec.items(list).zip(old.at(list).items()) {
             container.keep(old, Container::IMAGE);
         }
+        // kube-apiserver copies the containers into a list that is nil without any.
+        if spec.read().at(list).is_empty() {
+            spec.remove(list);
+        }
     }
     spec.keep(old, Spec::ACTIVE_DEADLINE_SECONDS);
     spec.keep(old, Spec::SCHEDULING_GATES);
