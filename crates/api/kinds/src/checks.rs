@@ -31,6 +31,13 @@ pub(crate) fn immutable_struct<M: Message>(new: FieldRef<M>, old: FieldRef<M>, e
     }
 }
 
+/// Reports a change of an immutable structure that is a pointer in Go: an empty one differs from none.
+pub(crate) fn immutable_pointer<M: Message>(new: FieldRef<M>, old: FieldRef<M>, errors: &mut FieldErrors) {
+    if new.is_set() != old.is_set() || !equal(new, old) {
+        errors.push(new.invalid_as(internal::shown(new), IMMUTABLE));
+    }
+}
+
 /// Returns for each item of a list true if an earlier one has the same text in a field.
 pub(crate) fn repeated<M>(list: FieldRef<List<M>>, field: Field<M, Str>) -> Vec<bool> {
     let items: Vec<&str> = list.items().map(|item| item.at(field).str()).collect();

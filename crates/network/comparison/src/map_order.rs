@@ -19,8 +19,11 @@ const MAPS: [&str; 11] = [
     "selector",
 ];
 
-/// The beginning of the errors of new scheduling gates, which are in a map with their indexes.
-const NEW_GATE: &str = "Forbidden: only deletion is allowed, but found new scheduling gate";
+/// The beginnings of errors whose fields are the values of a map or members of a set.
+const UNORDERED: [&str; 2] = [
+    "Forbidden: only deletion is allowed, but found new scheduling gate",
+    "Forbidden: must populate the given metric source only",
+];
 
 /// The maximum number of errors that are sorted, as the cost grows with its square.
 const MAX_CAUSES: usize = 256;
@@ -68,16 +71,17 @@ fn joined(causes: &[Value]) -> String {
 /// Compares the keys of two errors in one map; other errors are equal.
 fn map_order(left: &Value, right: &Value) -> Ordering {
     let texts = [left, right].map(|cause| text(cause, "message"));
-    if texts.iter().all(|text| text.starts_with(NEW_GATE)) {
-        return texts[0].cmp(texts[1]);
+    if UNORDERED.iter().any(|beginning| texts.iter().all(|text| text.starts_with(beginning))) {
+        return texts[0].cmp(texts[1]).then_with(|| field(left).cmp(field(right)));
     }
     let (one, other) = (parts(field(left)), parts(field(right)));
     let shared = one.iter().zip(&other).take_while(|(one, other)| one == other).count();
+    let is_map = shared > 0 && MAPS.contains(&one[shared - 1]);
     match (one.get(shared), other.get(shared)) {
-        (None, None) => {
-            let is_map = one.last().is_some_and(|last| MAPS.contains(last));
-            if is_map { texts[0].cmp(texts[1]) } else { Ordering::Equal }
-        }
+        (None, None) if is_map => texts[0].cmp(texts[1]),
+        // The errors of a key may name the map or the key in it.
+        (None, Some(key)) if is_map && is_key(key) => Ordering::Less,
+        (Some(key), None) if is_map && is_key(key) => Ordering::Greater,
         (Some(one), Some(other)) if is_key(one) && is_key(other) => one.cmp(other),
         // The errors of a request and of a missing limit follow the requests.
         (Some(&("limits" | "requests")), Some(&("limits" | "requests"))) => texts[0].cmp(texts[1]),
@@ -119,6 +123,7 @@ mod tests {
     use super::sort_errors;
 
     const NEW_A: &str = "Forbidden: only deletion is allowed, but found new scheduling gate 'a'";
+    const ONLY: &str = "Forbidden: must populate the given metric source only";
     const NEW_B: &str = "Forbidden: only deletion is allowed, but found new scheduling gate 'b'";
 
     fn status(causes: &[(&str, &str)]) -> Value {
@@ -145,6 +150,14 @@ mod tests {
             (
                 vec![("a.requests", "b"), ("a.requests", "a")],
                 vec![("a.requests", "a"), ("a.requests", "b")],
+            ),
+            (
+                vec![("a.requests[b]", "x"), ("a.requests[b]", "w"), ("a.requests", "z"), ("a.requests", "y")],
+                vec![("a.requests", "y"), ("a.requests", "z"), ("a.requests[b]", "x"), ("a.requests[b]", "w")],
+            ),
+            (
+                vec![("metrics[2].resource", ONLY), ("metrics[2].pods", ONLY)],
+                vec![("metrics[2].pods", ONLY), ("metrics[2].resource", ONLY)],
             ),
             (
                 vec![("gates[1].name", NEW_B), ("gates[2].name", NEW_A)],

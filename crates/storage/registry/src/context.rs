@@ -3,10 +3,8 @@
 use std::sync::LazyLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use binnacle_features::Features;
 use binnacle_meta::Text;
 use binnacle_request::User;
-use binnacle_scheme::StrategyContext;
 
 use crate::admission::WriteOptions;
 use crate::conversions::PendingConversions;
@@ -106,16 +104,5 @@ impl Context {
     /// Returns the seconds since the epoch.
     pub fn now_seconds(&self) -> i64 {
         self.now.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs() as i64)
-    }
-
-    /// Returns the context for strategies. `api_version` is the version of the request.
-    pub fn strategy_context<'a>(&'a self, api_version: &'a str, features: &'a Features) -> StrategyContext<'a> {
-        StrategyContext {
-            now: self.now_seconds(),
-            namespace: &self.namespace,
-            api_version,
-            dry_run: self.dry_run,
-            features,
-        }
     }
 }

@@ -131,7 +131,7 @@ impl Resource {
         collection
             .kind
             .strategy
-            .prepare_for_create(&context.strategy_context(self.api_version(), &collection.features), object);
+            .prepare_for_create(&self.strategy_context(context), object);
         collection.hooks.begin_create(context, object).await
     }
 
@@ -259,7 +259,7 @@ impl Resource {
         if strategy.checks_finalizer_domains() {
             errors.extend(validate_metadata::finalizers_have_domains(metadata.value(), &path));
         }
-        let ctx = context.strategy_context(self.api_version(), &collection.features);
+        let ctx = self.strategy_context(context);
         let mut found = strategy.validate(&ctx, object);
         found.extend(strategy.validate_client_create(&ctx, object));
         if !found.is_empty() && (self.is_of_another_type(object) || !strategy.reports_metadata()) {

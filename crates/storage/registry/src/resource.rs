@@ -11,7 +11,7 @@ use binnacle_meta::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, St
 use binnacle_patch::apply::Update;
 use binnacle_schema::Value;
 use binnacle_schema::decode::{self, EmptyFields};
-use binnacle_scheme::{Codec, Kinds, MediaType, ResourceType, StoredKind, StoredType};
+use binnacle_scheme::{Codec, Kinds, MediaType, ResourceType, StoredKind, StoredType, StrategyContext};
 use binnacle_watchcache::{Cache, EncodingBudget};
 use binnacle_work::BudgetError;
 use bytes::Bytes;
@@ -126,6 +126,17 @@ impl Resource {
 
     pub fn api_version(&self) -> &str {
         &self.api_version
+    }
+
+    /// Returns the context of a request for strategies.
+    pub(crate) fn strategy_context<'a>(&'a self, context: &'a Context) -> StrategyContext<'a> {
+        StrategyContext {
+            now: context.now_seconds(),
+            namespace: self.namespace_of(context),
+            api_version: self.api_version(),
+            dry_run: context.dry_run,
+            features: &self.collection.features,
+        }
     }
 
     pub fn group_resource(&self) -> GroupResource {

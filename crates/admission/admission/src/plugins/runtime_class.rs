@@ -32,7 +32,7 @@ impl RuntimeClass {
     async fn class_of(&self, attributes: &Attributes, pod: &Value) -> Result<Option<Arc<Value>>, Status> {
         let Some(name) = pod::spec(pod).at(PodSpec::RUNTIME_CLASS_NAME).get_str() else { return Ok(None) };
         if let Some(error) = client_error(name) {
-            return Err(Status::unknown(500, error));
+            return Err(Status::unknown(500, &error));
         }
         match get_cached_or_stored(&*self.lookup, LookupKind::RuntimeClass, "", name).await? {
             Some(class) => Ok(Some(class)),

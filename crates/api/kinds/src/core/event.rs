@@ -9,7 +9,7 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath, Location, MicroTime};
 use binnacle_schema::Value;
 use binnacle_validation::{checks, metadata, names};
 
-use crate::checks::immutable_struct;
+use crate::checks::{immutable_pointer, immutable_struct};
 use crate::{Features, MetadataChecks, Strategy, StrategyContext};
 
 const NAME_MAX: usize = 128;
@@ -104,7 +104,7 @@ impl Strategy for Event {
         let event_time = event.at(v1::Event::EVENT_TIME);
         checks::immutable(&event_time, time(event) == time(old), event_time.value(), e);
         immutable_text(event.at(v1::Event::ACTION), old.at(v1::Event::ACTION), e);
-        immutable_struct(event.at(v1::Event::RELATED), old.at(v1::Event::RELATED), e);
+        immutable_pointer(event.at(v1::Event::RELATED), old.at(v1::Event::RELATED), e);
         let controller = event.at(v1::Event::REPORTING_COMPONENT).reported_as(REPORTING_CONTROLLER);
         immutable_text(controller, old.at(v1::Event::REPORTING_COMPONENT), e);
         immutable_text(event.at(v1::Event::REPORTING_INSTANCE), old.at(v1::Event::REPORTING_INSTANCE), e);

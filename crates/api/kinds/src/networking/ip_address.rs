@@ -8,7 +8,7 @@ use binnacle_validation::checks::{invalid_for, subdomain};
 use binnacle_validation::{ip, names};
 
 use crate::Features;
-use crate::checks::{immutable_struct, path_segment};
+use crate::checks::{immutable_pointer, path_segment};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct IpAddress;
@@ -43,7 +43,7 @@ impl Strategy for IpAddress {
         errors.extend(self.validate_metadata_change(object, old));
         let (new, old) = (FieldRef::<IPAddress>::root(object), FieldRef::<IPAddress>::root(old));
         let (spec, old_spec) = (new.at(IPAddress::SPEC), old.at(IPAddress::SPEC));
-        immutable_struct(spec.at(Spec::PARENT_REF), old_spec.at(Spec::PARENT_REF), &mut errors);
+        immutable_pointer(spec.at(Spec::PARENT_REF), old_spec.at(Spec::PARENT_REF), &mut errors);
         errors
     }
 

@@ -15,7 +15,7 @@ use binnacle_validation::checks::IMMUTABLE;
 use binnacle_validation::{checks, conditions, names};
 
 use super::names::bounded;
-use crate::checks::immutable_struct;
+use crate::checks::immutable_pointer;
 use crate::equality::equal;
 use crate::prepare::keep_metadata;
 use crate::{Strategy, StrategyContext};
@@ -66,7 +66,7 @@ impl Strategy for ResourcePoolStatusRequest {
         let (status, old_status) = (new.at(Request::STATUS), old.at(Request::STATUS));
         if old_status.is_set() {
             // A status is immutable once set.
-            immutable_struct(status, old_status, &mut errors);
+            immutable_pointer(status, old_status, &mut errors);
             if equal(status, old_status) {
                 return errors;
             }

@@ -17,7 +17,7 @@ use binnacle_validation::{checks, conditions, ip};
 use super::claim_validation::{CONFIG_MAX, configuration, free_form};
 use super::names::{binding_conditions, bounded, duplicates, pool_name, request_reference, request_references, uid};
 use super::{driver_name, node_selector};
-use crate::checks::immutable_struct;
+use crate::checks::immutable_pointer;
 
 const CONSUMERS_MAX: usize = 256;
 const RESULTS_MAX: usize = 32;
@@ -46,7 +46,7 @@ pub(super) fn status(claim: FieldRef<ResourceClaim>, old: FieldRef<ResourceClaim
         }
     }
     if allocation.is_set() && old_allocation.is_set() {
-        immutable_struct(allocation, old_allocation, &mut errors);
+        immutable_pointer(allocation, old_allocation, &mut errors);
     } else if allocation.is_set() {
         let spec = claim.at(ResourceClaim::SPEC);
         validate_allocation(allocation, spec.at(ResourceClaimSpec::DEVICES), &mut errors);

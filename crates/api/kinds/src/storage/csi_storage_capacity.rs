@@ -6,7 +6,7 @@ use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 use binnacle_validation::{checks, numbers, selectors};
 
-use crate::checks::{immutable, immutable_struct};
+use crate::checks::{immutable, immutable_pointer};
 use crate::node::deprecated_labels_in_selector;
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
@@ -26,7 +26,7 @@ impl Strategy for CsiStorageCapacity {
         let (topology, old_topology) = (new.at(Capacity::NODE_TOPOLOGY), old_capacity.at(Capacity::NODE_TOPOLOGY));
         let mut errors = validate(new, selectors::is_invalid(old_topology.get()));
         errors.extend(self.validate_metadata_change(object, old));
-        immutable_struct(topology, old_topology, &mut errors);
+        immutable_pointer(topology, old_topology, &mut errors);
         let class = Capacity::STORAGE_CLASS_NAME;
         immutable(new.at(class), old_capacity.at(class), &mut errors);
         errors

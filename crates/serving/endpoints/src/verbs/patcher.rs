@@ -119,8 +119,7 @@ impl Patch {
     ) -> Result<DecodedObject, Status> {
         let apply = |style: ResultStyle| {
             Ok(match (&self.content, style) {
-                (Content::Json(patch), ResultStyle::Any) => patch.apply(live())?,
-                (Content::Json(patch), ResultStyle::InOrder) => patch.apply_in_order(live())?,
+                (Content::Json(patch), ResultStyle::Any | ResultStyle::InOrder) => patch.apply_in_order(live())?,
                 (Content::Json(patch), ResultStyle::WithSentNumbers) => {
                     patch.with_shown_numbers(self.with_sent_numbers().as_ref()).apply_in_order(live())?
                 }

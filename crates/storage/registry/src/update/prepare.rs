@@ -38,7 +38,7 @@ impl UpdateRequest<'_> {
     fn prepare_by_strategy(&self, object: &mut Value, old: &Value) {
         let collection = &self.resource.collection;
         let strategy = &*collection.kind.strategy;
-        let ctx = self.context.strategy_context(self.resource.api_version(), &collection.features);
+        let ctx = self.resource.strategy_context(self.context);
         match self.options.subresource.as_str() {
             "" => strategy.prepare_for_update(&ctx, object, old),
             subresource => strategy.prepare_for_subresource(subresource, &ctx, object, old),

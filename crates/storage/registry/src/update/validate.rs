@@ -30,7 +30,7 @@ impl UpdateRequest<'_> {
     pub(super) async fn validate(&self, object: &WriteObject, old: &Value) -> Result<(), Status> {
         let object = &*with_accessor_metadata(object);
         let collection = &self.resource.collection;
-        let ctx = self.context.strategy_context(self.resource.api_version(), &collection.features);
+        let ctx = self.resource.strategy_context(self.context);
         let root = FieldRef::<AnyKind>::root(object);
         let metadata = root.at(AnyKind::METADATA);
         let metadata = MetadataChange { new: metadata.value(), old: object::metadata(old), path: metadata.path() };
