@@ -30,7 +30,7 @@ pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVer
 pub use int_error::int_error;
 pub use int_or_string::{IntOrString, ScaleError};
 pub use io_error::{io_error, read_error};
-pub use media::{AcceptClause, Encoding, Encodings, accept_clauses, accept_names};
+pub use media::{AcceptClause, Encoding, Encodings, accept_clauses, accept_names, content_type_names};
 pub use quantity::{Format, ParseQuantityError, Quantity};
 pub use quote::go_quote;
 pub use selector::{FieldSelector, FieldTerm, LabelSelector, MAX_SELECTOR_BYTES, Operator, Requirement, SelectorError};

@@ -113,11 +113,17 @@ pub fn accept_clauses(header: &str) -> Vec<AcceptClause<'_>> {
 /// Returns true if kube-apiserver's router accepts a request for a handler that produces these media types. It compares
 /// types without parameters, and `*/*` is the only wildcard.
 pub fn accept_names(header: &str, produced: &[&str]) -> bool {
-    header.is_empty()
-        || header.split(',').take(MAX_CLAUSES).any(|clause| {
-            let bare = clause.split(';').next().unwrap_or("").trim_matches(' ');
-            bare == "*/*" || produced.contains(&bare)
-        })
+    header.is_empty() || bare_types(header).any(|bare| bare == "*/*" || produced.contains(&bare))
+}
+
+/// Returns true if kube-apiserver's router accepts the Content-Type of a request without a body for a handler that
+/// consumes these media types. Unlike in [`accept_names`], `*/*` is no wildcard.
+pub fn content_type_names(header: &str, consumed: &[&str]) -> bool {
+    header.is_empty() || bare_types(header).any(|bare| consumed.contains(&bare))
+}
+
+fn bare_types(header: &str) -> impl Iterator<Item = &str> {
+    header.split(',').take(MAX_CLAUSES).map(|clause| clause.split(';').next().unwrap_or("").trim_matches(' '))
 }
 
 impl<'a> AcceptClause<'a> {
@@ -226,6 +232,19 @@ mod tests {
             (" ", None),
         ] {
             assert_eq!(Encodings::STANDARD.of_content_type(header), want, "{header}");
+        }
+    }
+
+    #[test]
+    fn router_compares_bare_content_types() {
+        for (header, want) in [
+            ("", true),
+            ("application/json;charset=utf-8", true),
+            ("x/y, application/yaml", true),
+            ("*/*", false),
+            ("application/x-www-form-urlencoded", false),
+        ] {
+            assert_eq!(content_type_names(header, &Encodings::STANDARD.media_types()), want, "{header}");
         }
     }
 

@@ -132,13 +132,15 @@ pub(crate) fn verdict<'r>(
     Verdict::Different(Mismatch { expected, got, differences: rest })
 }
 
-/// Returns the status and the message of two answers as one difference if the statuses differ.
+/// Returns the status and the message of two answers as one difference if the statuses differ. The status in a body
+/// counts more than that before it: kube-apiserver has sent the latter when it fails to encode the answer.
 fn answer_difference(expected: &Value, got: &Value) -> Option<Difference> {
+    let status = |form: &Value| form.pointer("/body/code").unwrap_or(&form["status"]).to_string();
     let shown = |form: &Value| {
         let message = form.pointer("/body/message").and_then(Value::as_str).unwrap_or_default();
-        Some(Value::from(format!("{} {message}", form["status"])))
+        Some(Value::from(format!("{} {message}", status(form))))
     };
-    (expected["status"] != got["status"]).then(|| Difference {
+    (status(expected) != status(got)).then(|| Difference {
         path: "/answer".to_owned(),
         expected: shown(expected),
         got: shown(got),

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
-use binnacle_meta::{Encoding, Encodings, Status, accept_names};
+use binnacle_meta::{Encoding, Encodings, Status, accept_names, content_type_names};
 use binnacle_schema::Limits;
 use binnacle_scheme::ServedResources;
 use bytes::Bytes;
@@ -41,6 +41,8 @@ pub struct DiscoveryRequest<'a> {
     pub path: &'a str,
     /// The first Accept header; empty if there is none.
     pub accept: &'a str,
+    /// The Content-Type header; empty if there is none.
+    pub content_type: &'a str,
     /// The If-None-Match header; empty if there is none.
     pub if_none_match: &'a str,
     pub client: Option<IpAddr>,
@@ -171,11 +173,13 @@ impl Discovery {
                 plain(request, |encoding| encode(encoding, "v1", "APIGroup", &group))
             }
             DocumentPath::Version(group, version) => {
+                let is_built_in = self.served.group(group).is_some_and(|group| group.is_built_in());
                 let Some(served) = self.served.version(group, version) else {
-                    let is_built_in = self.served.group(group).is_some_and(|group| group.is_built_in());
                     return if is_built_in { Err(Status::path_not_found()) } else { Ok(DiscoveryResponse::NotFound) };
                 };
-                check_router_rules(request)?;
+                if is_built_in {
+                    check_router_rules(request)?;
+                }
                 plain(request, |encoding| {
                     let list = ApiResourceList::new(group, served);
                     encode(encoding, list.api_version, "APIResourceList", &list)
@@ -273,13 +277,18 @@ impl AggregatedDocument {
     }
 }
 
-/// Checks a request for a path of kube-apiserver's router, which accepts only GET and known media types.
+/// Checks a request for a path of kube-apiserver's router, which accepts only GET and known media types. Documents of
+/// custom groups have no router.
 fn check_router_rules(request: &DiscoveryRequest<'_>) -> Result<(), Status> {
     if request.method != "GET" {
         return Err(Status::method_not_allowed());
     }
-    if !accept_names(request.accept, &Encodings::STANDARD.media_types()) {
-        return Err(Status::router_not_acceptable(&Encodings::STANDARD.media_types()));
+    let media_types = Encodings::STANDARD.media_types();
+    if !content_type_names(request.content_type, &media_types) {
+        return Err(Status::router_unsupported_media_type());
+    }
+    if !accept_names(request.accept, &media_types) {
+        return Err(Status::router_not_acceptable(&media_types));
     }
     Ok(())
 }

@@ -108,6 +108,7 @@ fn returns_not_modified_for_matching_etag() {
         method: "GET",
         path: "/apis",
         accept: AGGREGATED,
+        content_type: "",
         if_none_match,
         client: None,
     };
@@ -153,9 +154,32 @@ fn lists_custom_resources() {
             ]}
         ]}]})
     );
-    let missing =
-        discovery.respond(&DiscoveryRequest { method: "GET", path: "/apis/a.test/v2", ..DiscoveryRequest::default() });
-    assert_eq!(missing, Some(DiscoveryResponse::NotFound));
+    let respond = |method, path, accept, content_type| {
+        discovery.respond(&DiscoveryRequest { method, path, accept, content_type, ..DiscoveryRequest::default() })
+    };
+    assert_eq!(respond("GET", "/apis/a.test/v2", "", ""), Some(DiscoveryResponse::NotFound));
+    // Only the documents of built-in groups have a router.
+    let statuses = |path| {
+        [("POST", "", ""), ("GET", "", "x/y"), ("GET", "text/html", "")].map(|(method, accept, content_type)| {
+            let response = respond(method, path, accept, content_type).unwrap();
+            match &response {
+                DiscoveryResponse::Failure(failure) => format!("{} {}", failure.code(), failure.message()),
+                DiscoveryResponse::Document(_) => "200".to_owned(),
+                other => panic!("{path}: {other:?}"),
+            }
+        })
+    };
+    let types = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+    let [custom, built_in] = ["/apis/a.test/v1", "/apis/apps/v1"].map(statuses);
+    assert_eq!(custom, ["200", "200", &format!("406 only the following media types are accepted: {types}")]);
+    assert_eq!(
+        built_in,
+        [
+            "405 the server does not allow this method on the requested resource",
+            "415 415: Unsupported Media Type",
+            &format!("406 406: Not Acceptable\n\nAvailable representations: {types}"),
+        ]
+    );
 }
 
 #[test]

@@ -14,6 +14,7 @@ pub fn response(request: &Request, documents: &Discovery) -> Option<Response> {
         method: request.method.as_str(),
         path: &request.info.path,
         accept: request.header("accept").unwrap_or(""),
+        content_type: request.header("content-type").unwrap_or(""),
         if_none_match: request.header("if-none-match").unwrap_or(""),
         client: request.connection.peer.map(|peer| peer.ip()),
     };

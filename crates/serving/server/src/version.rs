@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use binnacle_features::{Gates, Version};
-use binnacle_meta::{Status, accept_names};
+use binnacle_meta::{Status, accept_names, content_type_names};
 use binnacle_request::{BoxFuture, Handler, Preferences, Request, RequestInfo, Response};
 use http::Method;
 
@@ -116,6 +116,10 @@ impl Handler for VersionHandler {
             }
             if request.method != Method::GET {
                 return (self.failure)(&Status::method_not_allowed(), &Preferences::of_request(&request));
+            }
+            if !content_type_names(request.header("content-type").unwrap_or(""), &PRODUCED) {
+                let failure = Status::router_unsupported_media_type();
+                return (self.failure)(&failure, &Preferences::of_request(&request));
             }
             if !accept_names(request.header("accept").unwrap_or(""), &PRODUCED) {
                 return (self.failure)(&Status::router_not_acceptable(&PRODUCED), &Preferences::of_request(&request));

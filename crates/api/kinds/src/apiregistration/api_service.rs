@@ -7,7 +7,7 @@ use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{FieldErrors, Time};
 use binnacle_schema::Value;
-use binnacle_validation::{checks, names};
+use binnacle_validation::{checks, metadata, names};
 
 use crate::Features;
 use crate::{MetadataChecks, Strategy, StrategyContext};
@@ -16,10 +16,14 @@ pub(crate) struct ApiService;
 
 impl Strategy for ApiService {
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::CHANGE_THEN_WHOLE
+        MetadataChecks::CHANGE
     }
 
     fn checks_finalizer_domains(&self) -> bool {
+        false
+    }
+
+    fn reports_metadata(&self) -> bool {
         false
     }
 
@@ -62,12 +66,12 @@ impl Strategy for ApiService {
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        let mut errors = FieldErrors::new();
         let api_service = FieldRef::<APIService>::root(object);
         let spec = api_service.at(APIService::SPEC);
         let (group, version) = (spec.at(Spec::GROUP), spec.at(Spec::VERSION));
-        let name = format!("{}.{}", version.str(), group.str());
-        right_name(api_service.at(APIService::METADATA), &name, &mut errors);
+        let own = api_service.at(APIService::METADATA);
+        let wanted = format!("{}.{}", version.str(), group.str());
+        let mut errors = metadata::validate(own.value(), false, |name, _| name_messages(name, &wanted), &own.path());
         if group.is_empty() && version.str() != "v1" {
             errors.push(group.required("only v1 may have an empty group and it better be legacy kube"));
         }
@@ -102,15 +106,12 @@ impl Strategy for ApiService {
 }
 
 /// Validates the name, which consists of the version and the group.
-fn right_name(metadata: FieldRef<ObjectMeta>, wanted: &str, errors: &mut FieldErrors) {
-    for field in [ObjectMeta::GENERATE_NAME, ObjectMeta::NAME] {
-        let name = metadata.at(field);
-        let is_segment = names::path_segment(name.str(), false).is_empty();
-        if !name.is_empty() && is_segment && name.str() != wanted {
-            let wanted = binnacle_meta::go_quote(wanted);
-            errors.push(name.invalid(format!("must be `spec.version+\".\"+spec.group`: {wanted}")));
-        }
+fn name_messages(name: &str, wanted: &str) -> Vec<String> {
+    let wrong = names::path_segment(name, false);
+    if wrong.is_empty() && name != wanted {
+        return vec![format!("must be `spec.version+\".\"+spec.group`: {}", binnacle_meta::go_quote(wanted))];
     }
+    wrong
 }
 
 fn service(spec: FieldRef<Spec>, errors: &mut FieldErrors) {

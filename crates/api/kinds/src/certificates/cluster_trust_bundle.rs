@@ -2,12 +2,10 @@
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::certificates::v1beta1::{self, ClusterTrustBundleSpec as Spec};
-use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::types::Str;
 use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
-use binnacle_validation::checks::invalid_for;
-use binnacle_validation::names;
+use binnacle_validation::{metadata, names};
 
 use super::{pem, signer_name, x509};
 use crate::Features;
@@ -29,7 +27,11 @@ impl Strategy for ClusterTrustBundle {
     }
 
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_OR_CHANGE
+        MetadataChecks::NONE
+    }
+
+    fn reports_metadata(&self) -> bool {
+        false
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
@@ -51,17 +53,14 @@ impl Strategy for ClusterTrustBundle {
     }
 }
 
-/// Validates the name, which must begin with the signer's, so that permissions can be given by signer.
+/// Validates the metadata and the signer. The name must begin with the signer's, so that permissions can be given by
+/// signer.
 fn name_and_signer(bundle: FieldRef<Bundle>) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    let (metadata, spec) = (bundle.at(Bundle::METADATA), bundle.at(Bundle::SPEC));
+    let (own, spec) = (bundle.at(Bundle::METADATA), bundle.at(Bundle::SPEC));
     let signer = spec.at(Spec::SIGNER_NAME);
-    for (field, prefix) in [(ObjectMeta::GENERATE_NAME, true), (ObjectMeta::NAME, false)] {
-        let name = metadata.at(field);
-        if !name.is_empty() {
-            invalid_for(&name, name.str(), name_messages(name.str(), prefix, signer.str()), &mut errors);
-        }
-    }
+    let rule = |name: &str, prefix: bool| name_messages(name, prefix, signer.str());
+    let mut errors = metadata::validate(own.value(), false, rule, &own.path());
+    errors.extend(metadata::finalizers_have_domains(own.value(), &own.path()));
     if !signer.is_empty() {
         signer_name::validate(signer, &mut errors);
     }

@@ -268,7 +268,11 @@ fn decode_as_named(mut patched: Value, expected: &ExpectedKind<'_>) -> Result<De
         return Err(without_type_meta(json::no_type_meta("null")));
     }
     let meta = json::tree_type_meta(&patched).map_err(without_type_meta)?;
-    let api_version = meta.api_version.to_string();
+    let mut api_version = meta.api_version.to_string();
+    // Scales of custom resources have no internal version.
+    if api_version.is_empty() && !expected.has_server_scheme() {
+        api_version = GroupVersion::new(expected.group, expected.version).to_string();
+    }
     let kind = Some(meta.kind.as_str()).filter(|kind| !kind.is_empty()).unwrap_or(expected.kind).to_owned();
     if api_version.is_empty() {
         return decode_without_version(&patched, &kind, expected);
