@@ -25,13 +25,13 @@ fn toleration(toleration: FieldRef<Toleration>, comparisons: bool, errors: &mut 
     let (value, effect) = (toleration.at(Toleration::VALUE), toleration.at(Toleration::EFFECT));
     if key.is_empty() && operator.str() != "Exists" {
         let detail = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
-        errors.push(operator.invalid_as(operator.str(), detail));
+        errors.push(operator.invalid_as(checks::of_named_type(operator.str()), detail));
     } else if !key.is_empty() {
         checks::qualified_name(&key, key.str(), errors);
     }
     if toleration.at(Toleration::TOLERATION_SECONDS).int().is_some() && effect.str() != "NoExecute" {
         let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
-        errors.push(effect.invalid_as(effect.str(), detail));
+        errors.push(effect.invalid_as(checks::of_named_type(effect.str()), detail));
     }
     match operator.str() {
         // Errors of the value are reported as errors of the operator, except for numbers.

@@ -101,7 +101,7 @@ impl Strategy for Namespace {
         };
         let given = status.at(Status::PHASE).reported_as("Phase");
         if given.str() != phase {
-            errors.push(given.invalid_as(given.str(), why));
+            errors.push(given.invalid_as(checks::of_named_type(given.str()), why));
         }
         errors
     }
