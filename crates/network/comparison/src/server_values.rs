@@ -38,10 +38,11 @@ fn sort_apply_errors(body: &mut Value) {
 }
 
 const RESOURCES: &str = "APIResourceList";
+const VERSIONS: &str = "APIVersions";
 
-/// Returns true if two servers may write this document in different orders, so that their bytes mean nothing.
-pub(crate) fn has_random_order(body: &Value) -> bool {
-    body["kind"] == RESOURCES
+/// Returns true if the bytes of a document mean nothing, because each server writes another order or its own address.
+pub(crate) fn has_own_bytes(body: &Value) -> bool {
+    body["kind"] == RESOURCES || body["kind"] == VERSIONS
 }
 
 /// Replaces a server's own address, and sorts lists whose order is random in kube-apiserver.
@@ -52,7 +53,7 @@ pub(crate) fn normalize(body: &mut Value) {
     }
     match body["kind"].as_str() {
         // Each server names its own address.
-        Some("APIVersions") => {
+        Some(VERSIONS) => {
             let addresses = body["serverAddressByClientCIDRs"].as_array_mut();
             for address in addresses.into_iter().flatten() {
                 address["serverAddress"] = Value::from("<address>");

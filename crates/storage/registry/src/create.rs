@@ -2,7 +2,7 @@
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata as AnyKind};
-use binnacle_meta::{FieldErrors, Status, StatusReason};
+use binnacle_meta::{FieldErrors, GroupResource, Status, StatusReason};
 use binnacle_request::CreatePermit;
 use binnacle_schema::Value;
 use binnacle_store::{Expect, KeyValue, Op, StoreError, Txn, TxnResponse};
@@ -297,7 +297,9 @@ impl Resource {
         let name = object::name(object);
         let resource = self.group_resource();
         let status = if !object::generate_name(object).is_empty() {
-            Status::generate_name_conflict(&resource, name, 1)
+            // In kube-apiserver, the group of the stored kind.
+            let group = self.collection.kind_of(object).group;
+            Status::generate_name_conflict(&GroupResource::new(group, resource.resource), name, 1)
         } else {
             Status::already_exists(&resource, name)
         };

@@ -21,6 +21,10 @@ impl Strategy for CustomResourceDefinition {
         false
     }
 
+    fn reports_metadata(&self) -> bool {
+        false
+    }
+
     /// The schemas are parsed once, on the first request for the resource.
     fn is_rarely_read(&self) -> bool {
         true

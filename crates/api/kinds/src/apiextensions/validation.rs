@@ -8,11 +8,10 @@ use binnacle_fields::apiextensions::v1::{
     CustomResourceDefinitionNames as Names, CustomResourceDefinitionSpec as Spec,
     CustomResourceDefinitionStatus as Status, CustomResourceDefinitionVersion as Version,
 };
-use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::types::Str;
 use binnacle_meta::FieldErrors;
-use binnacle_validation::checks;
 use binnacle_validation::names as dns;
+use binnacle_validation::{checks, metadata};
 
 use super::names::validate_names;
 use super::required_checks::{RequiredChecks, is_established};
@@ -21,10 +20,7 @@ use crate::checks::{immutable, immutable_enum};
 
 /// Validates a definition that is created or changed.
 pub(super) fn validate(object: FieldRef<Definition>, old: Option<FieldRef<Definition>>) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    if old.is_none() {
-        name(object, &mut errors);
-    }
+    let mut errors = if old.is_none() { new_metadata(object) } else { FieldErrors::new() };
     let spec = object.at(Definition::SPEC);
     validate_spec(spec, &RequiredChecks::of(old), &mut errors);
     if let Some(old) = old {
@@ -60,19 +56,18 @@ pub(super) fn status(definition: FieldRef<Definition>, errors: &mut FieldErrors)
     validate_names(status.at(Status::ACCEPTED_NAMES), errors);
 }
 
-/// Validates the name of a definition, which must be `<plural>.<group>` of its spec.
-fn name(definition: FieldRef<Definition>, errors: &mut FieldErrors) {
-    const DETAIL: &str = "must be spec.names.plural+\".\"+spec.group";
-    let (metadata, spec) = (definition.at(Definition::METADATA), definition.at(Definition::SPEC));
+/// Validates the metadata of a new definition, whose name must be `<plural>.<group>` of its spec.
+fn new_metadata(definition: FieldRef<Definition>) -> FieldErrors {
+    let (own, spec) = (definition.at(Definition::METADATA), definition.at(Definition::SPEC));
     let required = format!("{}.{}", spec.at(Spec::NAMES).at(Names::PLURAL).str(), spec.at(Spec::GROUP).str());
-    let prefix = metadata.at(ObjectMeta::GENERATE_NAME);
-    if !prefix.is_empty() {
-        errors.push(prefix.invalid(DETAIL));
-    }
-    let name = metadata.at(ObjectMeta::NAME);
-    if !name.is_empty() && name.str() != required {
-        errors.push(name.invalid(DETAIL));
-    }
+    let rule = |name: &str, prefix: bool| {
+        let mut messages = dns::dns1123_subdomain_name(name, prefix);
+        if name != required {
+            messages.push("must be spec.names.plural+\".\"+spec.group".to_owned());
+        }
+        messages
+    };
+    metadata::validate(own.value(), false, rule, &own.path())
 }
 
 fn stored_versions(definition: FieldRef<Definition>, errors: &mut FieldErrors) {

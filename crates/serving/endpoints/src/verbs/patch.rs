@@ -118,6 +118,10 @@ impl Target<'_> {
             let version = decoded.value.str_at(&["apiVersion"]);
             if version.is_empty() {
                 check_name(&decoded.value, &self.context.name, resource, self.context)?;
+                // kube-apiserver notices the missing version when it stores the object.
+                if object::resource_version(&decoded.value).is_empty() {
+                    return Err(resource.version_required(&self.context.name, &decoded.value));
+                }
                 return Err(Status::internal(custom_resource::NO_VERSION));
             }
             if let Some(version) = version.strip_prefix('/').map(str::to_owned) {

@@ -8,6 +8,7 @@ use binnacle_schema::Value;
 use super::UpdateRequest;
 use crate::create_gate::CreateGate;
 use crate::object;
+use crate::resource::Resource;
 use crate::stored::StoredObject;
 use crate::write_object::WriteObject;
 
@@ -58,7 +59,7 @@ impl UpdateRequest<'_> {
         };
         if given == 0 {
             if !self.resource.description.unconditional_update {
-                return Err(self.version_required(object));
+                return Err(self.resource.version_required(self.name, object));
             }
             object::metadata_fields(object).set(ObjectMeta::RESOURCE_VERSION, old.revision.0.to_string());
             return Ok(());
@@ -68,13 +69,15 @@ impl UpdateRequest<'_> {
         }
         Ok(())
     }
+}
 
-    fn version_required(&self, object: &Value) -> Status {
+impl Resource {
+    /// Returns the error for an update without a resourceVersion of a kind that requires one.
+    pub fn version_required(&self, name: &str, object: &Value) -> Status {
         let root = FieldRef::<AnyKind>::root(object);
         let metadata = root.at(AnyKind::METADATA);
         let error = metadata.at(ObjectMeta::RESOURCE_VERSION).invalid_as(0i64, "must be specified for an update");
-        let description = &self.resource.description;
-        let kind = GroupKind::new(description.group.clone(), description.plural.clone());
-        Status::invalid(&kind, self.name, &error.into())
+        let kind = GroupKind::new(self.description.group.clone(), self.description.plural.clone());
+        Status::invalid(&kind, name, &error.into())
     }
 }

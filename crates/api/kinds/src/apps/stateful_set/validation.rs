@@ -165,7 +165,7 @@ fn selector_and_template(
     let (selector, given) = (spec.at(Spec::SELECTOR), spec.at(Spec::TEMPLATE));
     required_selector(selector, "statefulset", errors);
     match selects(selector, labels(given)) {
-        None => errors.push(selector.invalid("")),
+        None => errors.push(selector.invalid_as(internal::shown(selector), "")),
         Some(selected) => {
             if !selected {
                 errors.push(mismatch(given));

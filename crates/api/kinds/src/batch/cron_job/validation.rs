@@ -8,6 +8,7 @@ use binnacle_validation::checks;
 use super::pod_template;
 use crate::Features;
 use crate::batch::{job, schedule, time_zone};
+use crate::internal;
 use crate::pod_spec::validation::PodValidationOptions;
 use crate::workload::validation::not_negative;
 
@@ -62,7 +63,7 @@ fn job_template(template: FieldRef<JobTemplateSpec>, options: &PodValidationOpti
     job::validate_spec(spec, options, errors);
     let selector = spec.at(JobSpec::SELECTOR);
     if selector.is_set() {
-        errors.push(selector.invalid("`selector` will be auto-generated"));
+        errors.push(selector.invalid_as(internal::shown(selector), "`selector` will be auto-generated"));
     }
     let manual = spec.at(JobSpec::MANUAL_SELECTOR);
     if manual.bool() {

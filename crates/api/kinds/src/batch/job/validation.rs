@@ -110,7 +110,7 @@ fn generated_selector(job: FieldRef<Job>, prefixed: bool, errors: &mut FieldErro
         }
     }
     if selects(selector, Some(&expected)) == Some(false) {
-        errors.push(selector.invalid("`selector` not auto-generated"));
+        errors.push(selector.invalid_as(internal::shown(selector), "`selector` not auto-generated"));
     }
 }
 

@@ -166,7 +166,8 @@ fn trust_bundle(bundle: FieldRef<TrustBundle>, files: &mut Files<'_>, errors: &m
                 errors.push(name.invalid(format!("not a valid clustertrustbundlename: {message}")));
             }
             if selector.is_set() {
-                errors.push(selector.invalid("labelSelector must be unset if name is specified"));
+                let why = "labelSelector must be unset if name is specified";
+                errors.push(selector.invalid_as(internal::shown(selector), why));
             }
         }
         (None, Some(given)) => {
