@@ -115,7 +115,9 @@ impl Target<'_> {
         };
         let mut decoded = patch.apply(self.context, &expected, &present)?;
         if resource.collection.kind.custom.is_some() {
-            let version = decoded.value.str_at(&["apiVersion"]);
+            let sent = decoded.value.str_at(&["apiVersion"]);
+            // A version with a leading slash has no group.
+            let version = sent.strip_prefix('/').unwrap_or(sent).to_owned();
             if version.is_empty() {
                 check_name(&decoded.value, &self.context.name, resource, self.context)?;
                 // kube-apiserver notices the missing version when it stores the object.
@@ -124,8 +126,7 @@ impl Target<'_> {
                 }
                 return Err(Status::internal(custom_resource::NO_VERSION));
             }
-            if let Some(version) = version.strip_prefix('/').map(str::to_owned) {
-                // A version with a leading slash has no group.
+            if version != sent {
                 decoded.value.make_object().insert("apiVersion", version);
             }
         }

@@ -153,7 +153,13 @@ impl Patch {
                     .map_err(|(_, why)| why)
             }
             (Content::Strategic(_), None) => decode_as_expected(patched, expected),
-            (_, None) => decode_as_named(patched, expected),
+            (_, None) => {
+                let mut patched = patched;
+                if self.sent.is_some() {
+                    change_free_form_members(&mut patched, expected.message, &keep_text);
+                }
+                decode_as_named(patched, expected)
+            }
         };
         // A built-in kind gets its numbers as sent: a quantity may be larger than any integer.
         let style = if custom.is_none() && self.sent.is_some() { ResultStyle::WithSentNumbers } else { ResultStyle::Any };
@@ -259,7 +265,8 @@ fn merge_value(patch: Value) -> Value {
 fn decode_as_expected(mut patched: Value, expected: &ExpectedKind<'_>) -> Result<DecodedObject, String> {
     decode::convert_numbers(&mut patched, expected.message)?;
     expected.set_type_meta(&mut patched);
-    sort_free_form_members(&mut patched, expected.message);
+    // Go's converter writes them as the JSON of maps.
+    change_free_form_members(&mut patched, expected.message, &binnacle_schema::sort_free_form);
     decode::converted(patched, expected.message).map_err(|error| error.to_string())
 }
 
@@ -347,25 +354,32 @@ impl ExpectedKind<'_> {
     }
 }
 
-/// Sorts the free-form parts of a struct, which Go's converter writes as the JSON of maps.
-fn sort_free_form_members(value: &mut Value, message: &Message) {
+/// Changes the free-form parts of a struct.
+fn change_free_form_members(value: &mut Value, message: &Message, change: &dyn Fn(&mut Value)) {
     for (name, member) in value.as_object_mut().into_iter().flat_map(|members| members.iter_mut()) {
         if let Some((_, field)) = message.field(name, 0) {
-            sort_free_form_parts(member, &field.ty);
+            change_free_form_parts(member, &field.ty, change);
         }
     }
 }
 
-fn sort_free_form_parts(value: &mut Value, ty: &Ty) {
+fn change_free_form_parts(value: &mut Value, ty: &Ty, change: &dyn Fn(&mut Value)) {
     match (value, ty) {
-        (value, Ty::RawExtension | Ty::Json) => binnacle_schema::sort_free_form(value),
-        (value, Ty::Message(message)) => sort_free_form_members(value, message),
+        (value, Ty::RawExtension | Ty::Json) => change(value),
+        (value, Ty::Message(message)) => change_free_form_members(value, message, change),
         (Value::List(items), ty) => {
             if let Some(element @ (Ty::Message(_) | Ty::RawExtension | Ty::Json)) = ty.element() {
-                items.iter_mut().for_each(|item| sort_free_form_parts(item, element));
+                items.iter_mut().for_each(|item| change_free_form_parts(item, element, change));
             }
         }
         _ => {}
+    }
+}
+
+/// Turns an object or list with numbers as sent into its text, which Go keeps.
+fn keep_text(part: &mut Value) {
+    if matches!(part, Value::Object(_) | Value::List(_)) && json::raw_number(part).is_some() {
+        *part = Value::Raw(json::to_string(part).into());
     }
 }
 
