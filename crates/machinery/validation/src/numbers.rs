@@ -3,6 +3,7 @@
 use binnacle_meta::{FieldError, FieldErrors, Location, Quantity};
 use binnacle_schema::Value;
 
+use crate::checks::of_named_type;
 use crate::metadata::shown;
 use crate::names::regex_error;
 
@@ -31,7 +32,7 @@ pub fn int_or_percent(path: &dyn Location, value: &Value, errors: &mut FieldErro
                 "[0-9]+%",
                 &["1%", "93%"],
             );
-            errors.push(FieldError::invalid(path, text, message));
+            errors.push(FieldError::invalid(path, of_named_type(text), message));
         }
         Value::Int(n) => non_negative(path, *n, errors),
         _ => {}

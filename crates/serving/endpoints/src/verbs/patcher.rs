@@ -277,7 +277,8 @@ fn decode_as_named(mut patched: Value, expected: &ExpectedKind<'_>) -> Result<De
         return Err(without_type_meta(json::no_type_meta("null")));
     }
     let meta = json::tree_type_meta(&patched).map_err(without_type_meta)?;
-    let mut api_version = meta.api_version.to_string();
+    // Go reads a slash as no version.
+    let mut api_version = if meta.api_version == "/" { String::new() } else { meta.api_version.to_string() };
     // Scales of custom resources have no internal version.
     if api_version.is_empty() && !expected.has_server_scheme() {
         api_version = GroupVersion::new(expected.group, expected.version).to_string();
