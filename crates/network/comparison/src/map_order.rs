@@ -5,17 +5,15 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 /// Maps whose errors name only the map, not the key.
-const MAPS: [&str; 11] = [
+const MAPS: [&str; 9] = [
     "allocatedResources",
     "annotations",
     "finalizers",
     "labels",
-    "limits",
     "matchAttributes",
     "matchLabels",
     "nodeSelector",
     "parameters",
-    "requests",
     "selector",
 ];
 
@@ -75,18 +73,23 @@ fn map_order(left: &Value, right: &Value) -> Ordering {
         return texts[0].cmp(texts[1]).then_with(|| field(left).cmp(field(right)));
     }
     let (one, other) = (parts(field(left)), parts(field(right)));
+    if in_same_resources(&one, &other) {
+        return field(left).cmp(field(right)).then_with(|| texts[0].cmp(texts[1]));
+    }
     let shared = one.iter().zip(&other).take_while(|(one, other)| one == other).count();
     let is_map = shared > 0 && MAPS.contains(&one[shared - 1]);
     match (one.get(shared), other.get(shared)) {
         (None, None) if is_map => texts[0].cmp(texts[1]),
-        // The errors of a key may name the map or the key in it.
-        (None, Some(key)) if is_map && is_key(key) => Ordering::Less,
-        (Some(key), None) if is_map && is_key(key) => Ordering::Greater,
         (Some(one), Some(other)) if is_key(one) && is_key(other) => one.cmp(other),
-        // The errors of a request and of a missing limit follow the requests.
-        (Some(&("limits" | "requests")), Some(&("limits" | "requests"))) => texts[0].cmp(texts[1]),
         _ => Ordering::Equal,
     }
+}
+
+/// Returns true for two fields within the resource requirements of one container, where the errors of a key may name the
+/// map of the limits, that of the requests, or the key in one of them.
+fn in_same_resources(one: &[&str], other: &[&str]) -> bool {
+    let split = |parts: &[&str]| parts.iter().position(|part| matches!(*part, "limits" | "requests"));
+    split(one).zip(split(other)).is_some_and(|(here, there)| one[..here] == other[..there])
 }
 
 /// Splits a field into its names, indexes and keys; the latter begin with a bracket.
@@ -152,8 +155,8 @@ mod tests {
                 vec![("a.requests", "a"), ("a.requests", "b")],
             ),
             (
-                vec![("a.requests[b]", "x"), ("a.requests[b]", "w"), ("a.requests", "z"), ("a.requests", "y")],
-                vec![("a.requests", "y"), ("a.requests", "z"), ("a.requests[b]", "x"), ("a.requests[b]", "w")],
+                vec![("a.limits[b]", "x"), ("a.requests[b]", "x"), ("a.requests[b]", "w"), ("a.limits", "z")],
+                vec![("a.limits", "z"), ("a.limits[b]", "x"), ("a.requests[b]", "w"), ("a.requests[b]", "x")],
             ),
             (
                 vec![("metrics[2].resource", ONLY), ("metrics[2].pods", ONLY)],

@@ -98,9 +98,12 @@ impl<'p, 'v> Definition<'p, 'v> {
 /// Returns true if two members of versions are equal: compared as structs, but as JSON text if they have values in
 /// schemas.
 fn alike(a: &Value, b: &Value) -> bool {
-    const STATED: [&str; 3] = [Props::DEFAULT.name(), Props::ENUM.name(), Props::EXAMPLE.name()];
-    let stated =
-        |schema: &Value| schema.as_object().is_some_and(|schema| STATED.iter().any(|name| schema.contains(name)));
+    const STATED: [&str; 2] = [Props::DEFAULT.name(), Props::EXAMPLE.name()];
+    let stated = |schema: &Value| {
+        // An empty list of values is none.
+        let has_values = !schema.list_at(&[Props::ENUM.name()]).is_empty();
+        has_values || schema.as_object().is_some_and(|schema| STATED.iter().any(|name| schema.contains(name)))
+    };
     if ![a, b].into_iter().any(|value| any_object(value, &stated)) {
         return semantically_equal(Some(a), Some(b));
     }

@@ -136,6 +136,24 @@ impl Target<'_> {
     }
 }
 
+impl Target<'_> {
+    /// Returns true if other managers have written an object in a served version other than that of the request.
+    /// kube-apiserver converts the result of an apply to these versions first.
+    fn has_managers_of_other_versions(&self, live: &Value) -> bool {
+        let resource = self.resource;
+        live.list_at(&["metadata", "managedFields"]).iter().any(|entry| {
+            let version = entry.str_at(&["apiVersion"]);
+            let is_served = |version: &GroupVersion| {
+                let kinds = resource.collection.kinds();
+                kinds.kind(&version.group, &version.version, &resource.description.kind).is_some()
+            };
+            version != resource.api_version()
+                && entry.str_at(&["manager"]) != self.manager
+                && GroupVersion::parse(version).as_ref().is_some_and(is_served)
+        })
+    }
+}
+
 /// The configuration of a server-side apply request.
 pub(crate) struct ApplyConfiguration {
     pub(crate) value: Value,
@@ -224,10 +242,13 @@ impl ApplyConfiguration {
                 let build =
                     build.and_then(|()| decode::value(applied, &resource.message).map_err(|error| error.to_string()));
                 build.map_err(|why| {
-                    let (config, kind) = (apply::describe(config), resource.kind());
+                    let object = match live.is_some_and(|live| target.has_managers_of_other_versions(live)) {
+                        true => "object".to_owned(),
+                        false => format!("object ({}) to proper version", apply::describe(config)),
+                    };
+                    let kind = resource.kind();
                     failed(format!(
-                        "failed to convert new object ({config}) to proper version: unable to convert \
-                         unstructured object to {kind}: {why}"
+                        "failed to convert new {object}: unable to convert unstructured object to {kind}: {why}"
                     ))
                 })?
             }
