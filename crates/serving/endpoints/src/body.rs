@@ -333,7 +333,12 @@ pub(crate) fn unknown_conversion(given: &GroupVersion, kind: &str, group: &str, 
 
 /// Returns the name of the Go package with the internal types of a group.
 pub(crate) fn internal_package(group: &str) -> &str {
-    if group.is_empty() { "core" } else { group.split('.').next().unwrap_or(group) }
+    match group {
+        // Both groups of events have the type of the older one.
+        "" | "events.k8s.io" => "core",
+        "internal.apiserver.k8s.io" => "apiserverinternal",
+        _ => group.split('.').next().unwrap_or(group),
+    }
 }
 
 fn decode_protobuf(expected: &ExpectedKind<'_>, message: &Message, sent: &Sent<'_>) -> Result<Value, Status> {
