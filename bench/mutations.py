@@ -248,6 +248,9 @@ class Generator:
             parent, key, _ = rand.choice(members)
             prefix = rand.choice(["$setElementOrder/", "$deleteFromPrimitiveList/", "$retainKeys/", "$x"])
             parent[prefix + key] = copy.deepcopy(rand.choice(OTHERS + [parent[key]]))
+            # With both members, kube-apiserver's own answer is random.
+            if "delete" in prefix:
+                del parent[key]
 
     def write(self):
         rand = self.random

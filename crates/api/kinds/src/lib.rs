@@ -42,9 +42,7 @@ mod workload;
 pub use all::strategy;
 pub use apiextensions::structural_violations;
 pub(crate) use binnacle_features::Features;
-pub(crate) use binnacle_scheme::{
-    DefaultStrategy, DeleteGrace, MetadataChecks, Strategy, StrategyContext,
-};
+pub(crate) use binnacle_scheme::{DefaultStrategy, DeleteGrace, MetadataChecks, Strategy, StrategyContext};
 pub use built_in::BuiltInKinds;
 pub use certificates::is_invalid_ca_bundle;
 pub use conversion::{Convert, conversion};

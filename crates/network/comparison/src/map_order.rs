@@ -150,10 +150,7 @@ mod tests {
                 vec![("metadata.labels", "a"), ("metadata.labels", "b")],
             ),
             (vec![("a.requests", "x"), ("a.limits", "b")], vec![("a.limits", "b"), ("a.requests", "x")]),
-            (
-                vec![("a.requests", "b"), ("a.requests", "a")],
-                vec![("a.requests", "a"), ("a.requests", "b")],
-            ),
+            (vec![("a.requests", "b"), ("a.requests", "a")], vec![("a.requests", "a"), ("a.requests", "b")]),
             (
                 vec![("a.limits[b]", "x"), ("a.requests[b]", "x"), ("a.requests[b]", "w"), ("a.limits", "z")],
                 vec![("a.limits", "z"), ("a.limits[b]", "x"), ("a.requests[b]", "w"), ("a.requests[b]", "x")],

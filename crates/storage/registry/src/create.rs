@@ -128,10 +128,7 @@ impl Resource {
         ensure_namespace(self.namespace_of(context), object)?;
         collection.kind.strategy.warnings_on_receipt(object).into_iter().for_each(|warning| context.warn(warning));
         object.restore_lists();
-        collection
-            .kind
-            .strategy
-            .prepare_for_create(&self.strategy_context(context), object);
+        collection.kind.strategy.prepare_for_create(&self.strategy_context(context), object);
         collection.hooks.begin_create(context, object).await
     }
 

@@ -49,6 +49,11 @@ fn convert(value: &mut Value, ty: &Ty, name: Option<&str>) -> Result<(), String>
             *value = Value::Int(wrapped(truncated(*number), ty));
             Ok(())
         }
+        // Its own decoder reads the text that Go writes for the number.
+        (Ty::IntOrString, Value::Float(number)) if number.trunc() == *number && number.abs() < 1e18 => {
+            *value = Value::Int(truncated(*number));
+            Ok(())
+        }
         (Ty::Int32, Value::Float(_)) => cannot("float64", name.unwrap_or("int32")),
         (Ty::Int64, Value::Float(_)) => cannot("float64", name.unwrap_or("int64")),
         (Ty::Uint32, Value::Float(_)) => cannot("float64", name.unwrap_or("uint32")),
@@ -135,6 +140,7 @@ mod tests {
             ("flag", Ty::Bool),
             ("number", Ty::Int32),
             ("long", Ty::Int64),
+            ("either", Ty::IntOrString),
             ("data", Ty::Bytes),
             ("time", Ty::Time),
             ("inner", inner.clone()),
@@ -169,8 +175,12 @@ mod tests {
             let mut tree = given.clone();
             assert_eq!(convert_numbers(&mut tree, &message), Err(want.to_owned()), "{given:?}");
         }
-        let mut tree = value!({"number": 4294967297i64, "long": 3.0, "list": [null, {"n": 2.0}], "map": null});
+        let mut tree =
+            value!({"number": 4294967297i64, "long": 3.0, "either": 1.0, "list": [null, {"n": 2.0}], "map": null});
         assert_eq!(convert_numbers(&mut tree, &message), Ok(()));
-        assert_eq!(tree, value!({"number": 1i64, "long": 3i64, "list": [null, {"n": 2i64}], "map": null}));
+        assert_eq!(
+            tree,
+            value!({"number": 1i64, "long": 3i64, "either": 1i64, "list": [null, {"n": 2i64}], "map": null})
+        );
     }
 }

@@ -313,7 +313,9 @@ fn unsupported_key(key: &Key, value: &Yaml) -> YamlError {
         Key::Uint(n) => format!("{n:#x}"),
         _ => "<nil>".to_owned(),
     };
-    YamlError::Document(format!("unsupported map key of type: {ty}, key: {key}, value: {}", go_syntax(value)))
+    // A nil has its type only within a list or map.
+    let value = if matches!(value, Yaml::Scalar(Key::Null)) { "<nil>".to_owned() } else { go_syntax(value) };
+    YamlError::Document(format!("unsupported map key of type: {ty}, key: {key}, value: {value}"))
 }
 
 impl Key {
@@ -404,6 +406,7 @@ mod tests {
             ("{a: b}: c\n", r#"yaml: invalid map key: map[interface {}]interface {}{"a":"b"}"#),
             ("a: {{ x }}\n", r#"yaml: invalid map key: map[interface {}]interface {}{"x":interface {}(nil)}"#),
             ("? \n: x\n", r#"unsupported map key of type: %!s(<nil>), key: <nil>, value: "x""#),
+            ("? \n", "unsupported map key of type: %!s(<nil>), key: <nil>, value: <nil>"),
             ("a: .inf\n", "json: unsupported value: +Inf"),
             ("<<: 1\n", "yaml: map merge requires map or sequence of maps as the value"),
             ("a: \"x\n", "yaml: line 2: found unexpected end of stream"),

@@ -162,7 +162,8 @@ impl Patch {
             }
         };
         // A built-in kind gets its numbers as sent: a quantity may be larger than any integer.
-        let style = if custom.is_none() && self.sent.is_some() { ResultStyle::WithSentNumbers } else { ResultStyle::Any };
+        let style =
+            if custom.is_none() && self.sent.is_some() { ResultStyle::WithSentNumbers } else { ResultStyle::Any };
         let mut decoded = decode(apply(style)?);
         // The order of members only affects the order of findings.
         if decoded.as_ref().map_or(true, |decoded| decoded.findings.len() > 1) {
