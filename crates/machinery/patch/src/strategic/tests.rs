@@ -108,6 +108,12 @@ fn applies_strategic_merge_patches() {
         ),
         ("{}", r#"{"$setElementOrder/list":[{"name":"2"}]}"#, "{}", "the order of nothing"),
         (
+            r#"{"list":[{"name":"1"},{"name":"2"}]}"#,
+            r#"{"$setElementOrder/list":[],"list":[{"name":"3"}]}"#,
+            r#"{"list":[{"name":"1"},{"name":"2"},{"name":"3"}]}"#,
+            "an order without the element of the patch",
+        ),
+        (
             r#"{"retain":{"name":"a","value":1}}"#,
             r#"{"retain":{"$retainKeys":["name"],"name":"b"}}"#,
             r#"{"retain":{"name":"b"}}"#,

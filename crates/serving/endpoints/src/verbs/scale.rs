@@ -63,7 +63,10 @@ async fn update(mut call: Call) -> HandlerResult {
     if decoded.is_err() && resource.collection.kind.custom.is_some() {
         return Err(Status::bad_request(UNDECODABLE));
     }
-    let (scale, _) = decoded?;
+    let (mut scale, _) = decoded?;
+    if object::namespace(&scale).is_empty() {
+        object::set_metadata(&mut scale, ObjectMeta::NAMESPACE.name(), Some(context.namespace.as_str().into()));
+    }
     audit::record_request_object(&call.request.record, &scale);
     check_name(&scale, call.name(), &call.resource, &context)?;
     write_replicas(call, context, output, &params, &mut |_, live_scale, update| {

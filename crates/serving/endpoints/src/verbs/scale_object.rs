@@ -11,6 +11,7 @@ use binnacle_meta::{GroupKind, Status, Text};
 use binnacle_registry::object;
 use binnacle_schema::{Value, json};
 use binnacle_scheme::ScaleFields;
+use binnacle_validation::{metadata as validate_metadata, names};
 
 pub(super) const GROUP: &str = "autoscaling";
 pub(super) const VERSION: &str = "v1";
@@ -74,15 +75,22 @@ pub(super) fn spec_replicas(scale: &Value) -> Option<i64> {
     FieldRef::<Scale>::root(scale).at(Scale::SPEC).at(ScaleSpec::REPLICAS).int()
 }
 
+/// Validates the Scale of a built-in workload.
 pub(super) fn validate(scale: &Value) -> Result<(), Status> {
     let root = FieldRef::<Scale>::root(scale);
+    let own = root.at(Scale::METADATA);
+    let path = own.path();
+    let mut errors = validate_metadata::validate(own.value(), true, names::dns1123_subdomain_name, &path);
+    errors.extend(validate_metadata::finalizers_have_domains(own.value(), &path));
     let spec = root.at(Scale::SPEC);
     let replicas = spec.at(ScaleSpec::REPLICAS);
-    if replicas.int_or_zero() >= 0 {
+    if replicas.int_or_zero() < 0 {
+        errors.push(replicas.invalid("must be greater than or equal to 0"));
+    }
+    if errors.is_empty() {
         return Ok(());
     }
-    let error = replicas.invalid("must be greater than or equal to 0");
-    Err(Status::invalid(&GroupKind::new(GROUP, KIND), object::name(scale), &error.into()))
+    Err(Status::invalid(&GroupKind::new(GROUP, KIND), object::name(scale), &errors))
 }
 
 /// Returns the value at a path of members.
@@ -189,6 +197,22 @@ mod tests {
         let workload = json::parse(workload.as_bytes(), &Limits::default()).unwrap();
         let scale = scale_of(None, &workload).unwrap();
         assert_eq!(scale.str_at(&["status", "selector"]), want, "{members}");
+    }
+
+    #[test]
+    fn validates_metadata_and_replicas() {
+        let scale = |metadata: Value, replicas: i64| value!({"metadata": metadata, "spec": {"replicas": replicas}});
+        let texts = |scale: &Value| validate(scale).map_err(|status| status.message().to_owned());
+        let own = value!({"name": "a", "namespace": "n"});
+        assert_eq!(texts(&scale(own.clone(), 1)), Ok(()));
+        let head = "Scale.autoscaling \"a\" is invalid";
+        let why = "spec.replicas: Invalid value: -1: must be greater than or equal to 0";
+        assert_eq!(texts(&scale(own.clone(), -1)), Err(format!("{head}: {why}")));
+        let mut labelled = own;
+        labelled.make_object().insert("finalizers", value!(["x"]));
+        let finalizer = "metadata.finalizers[0]: Invalid value: \"x\": name is neither a standard finalizer name nor is it \
+                         fully qualified";
+        assert_eq!(texts(&scale(labelled, -1)), Err(format!("{head}: [{finalizer}, {why}]")));
     }
 
     #[test]
