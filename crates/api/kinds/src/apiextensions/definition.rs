@@ -8,7 +8,7 @@ use binnacle_fields::apiextensions::v1::{
 use binnacle_fields::types::List;
 use binnacle_fields::{Field, FieldMut, FieldRef, Message, Route, route};
 use binnacle_meta::ErrorValue;
-use binnacle_schema::{Value, json};
+use binnacle_schema::{Object, Value, json};
 
 use crate::internal;
 use crate::prepare::semantically_equal;
@@ -105,9 +105,28 @@ fn alike(a: &Value, b: &Value) -> bool {
         has_values || schema.as_object().is_some_and(|schema| STATED.iter().any(|name| schema.contains(name)))
     };
     if ![a, b].into_iter().any(|value| any_object(value, &stated)) {
-        return semantically_equal(Some(a), Some(b));
+        return semantically_equal(Some(a), Some(b)) || semantically_equal(Some(&bare(a)), Some(&bare(b)));
     }
     a == b
+}
+
+/// Returns a tree without the maps of schemas that are empty, which equal absent ones.
+fn bare(tree: &Value) -> Value {
+    const MAPS: [&str; 4] = [
+        Props::PROPERTIES.name(),
+        Props::PATTERN_PROPERTIES.name(),
+        Props::DEFINITIONS.name(),
+        Props::DEPENDENCIES.name(),
+    ];
+    let is_empty = |value: &Value| value.as_object().is_some_and(Object::is_empty);
+    match tree {
+        Value::Object(object) => {
+            let kept = object.iter().filter(|(name, value)| !(is_empty(value) && MAPS.contains(&name.as_str())));
+            Value::Object(kept.map(|(name, value)| (name.clone(), bare(value))).collect())
+        }
+        Value::List(items) => Value::List(items.iter().map(bare).collect()),
+        other => other.clone(),
+    }
 }
 
 /// Returns true if a predicate holds for an object anywhere in a tree. The tree is not read as a schema: a property may

@@ -109,7 +109,13 @@ impl Strategy for Pod {
             "resize" => validation::validate_resize,
             _ => validation::validate_status,
         };
-        validate(ctx.features, FieldRef::root(object), FieldRef::root(old))
+        // Where the spec is validated, the metadata are, too.
+        let mut errors = match subresource {
+            "ephemeralcontainers" | "resize" => self.validate_whole_metadata(ctx, object),
+            _ => FieldErrors::new(),
+        };
+        errors.extend(validate(ctx.features, FieldRef::root(object), FieldRef::root(old)));
+        errors
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {

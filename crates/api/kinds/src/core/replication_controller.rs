@@ -30,13 +30,7 @@ impl Strategy for ReplicationController {
 
     fn set_defaults(&self, _: &str, object: &mut Value) {
         let mut controller = FieldMut::<Controller>::root(object);
-        let given = controller.read();
-        let spec = given.at(Controller::SPEC);
-        let labels = spec.at(Spec::TEMPLATE).at(PodTemplateSpec::METADATA).at(ObjectMeta::LABELS).object().cloned();
-        if let Some(labels) = labels {
-            fill(controller.entry(Controller::SPEC), Spec::SELECTOR, &labels);
-            fill(controller.entry(Controller::METADATA), ObjectMeta::LABELS, &labels);
-        }
+        default_labels(&mut controller);
         let mut spec = controller.entry(Controller::SPEC);
         spec.default_nil(Spec::REPLICAS, 1i64);
         if let Some(mut template) = spec.structure(Spec::TEMPLATE) {
@@ -54,6 +48,8 @@ impl Strategy for ReplicationController {
 
     fn prepare_for_subresource(&self, subresource: &str, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         prepare_subresource::<Controller>(self, subresource, ctx, object, old);
+        // Go sets defaults of the stored object, which has the old template again.
+        default_labels(&mut FieldMut::root(object));
     }
 
     fn validate(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
@@ -87,6 +83,17 @@ impl Strategy for ReplicationController {
             Some(old) if !has_same_generation(controller, old) => template_warnings(old, None),
             Some(_) => Vec::new(),
         }
+    }
+}
+
+/// Sets the selector and the labels to those of the template.
+fn default_labels(controller: &mut FieldMut<Controller>) {
+    let given = controller.read();
+    let spec = given.at(Controller::SPEC);
+    let labels = spec.at(Spec::TEMPLATE).at(PodTemplateSpec::METADATA).at(ObjectMeta::LABELS).object().cloned();
+    if let Some(labels) = labels {
+        fill(controller.entry(Controller::SPEC), Spec::SELECTOR, &labels);
+        fill(controller.entry(Controller::METADATA), ObjectMeta::LABELS, &labels);
     }
 }
 

@@ -17,7 +17,7 @@ use super::capacity_validation::request_policy;
 use super::claim_validation::EFFECTS;
 use super::names::{binding_conditions, bounded, duplicates, pool_name, qualified_name};
 use super::{driver_name, node_selector};
-use crate::checks::immutable;
+use crate::checks::{immutable, immutable_enum};
 use crate::internal;
 use crate::prepare::semantically_equal;
 
@@ -44,7 +44,8 @@ pub(super) fn slice(slice: FieldRef<ResourceSlice>, old: Option<FieldRef<Resourc
     if let Some(old) = old_spec {
         immutable(pool.at(Pool::NAME), old.at(Spec::POOL).at(Pool::NAME), &mut errors);
         immutable(driver, old.at(Spec::DRIVER), &mut errors);
-        immutable(spec.at(Spec::NODE_NAME), old.at(Spec::NODE_NAME), &mut errors);
+        // A pointer in Go, which the message shows as JSON.
+        immutable_enum(spec.at(Spec::NODE_NAME), old.at(Spec::NODE_NAME), &mut errors);
     }
     nodes(spec, &mut errors);
     if spec.at(Spec::SHARED_COUNTERS).is_set() && spec.at(Spec::DEVICES).is_set() {
