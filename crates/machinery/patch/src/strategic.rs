@@ -92,6 +92,8 @@ fn merge_map(mut original: Object, mut patch: Object, meta: PatchMeta<'_>) -> Re
 /// Merges one member of a patch, except directives of its map.
 fn merge_member(original: &mut Object, name: &str, change: Value, meta: PatchMeta<'_>) -> Result<(), StrategicError> {
     let (name, deletes) = match name.strip_prefix(DELETE_FROM_LIST) {
+        // Without a name, Go looks for a member with that of the directive.
+        Some("/") => (name, true),
         Some(rest) => (rest.strip_prefix('/').ok_or_else(StrategicError::bad_deletion_list)?, true),
         None => (name, false),
     };

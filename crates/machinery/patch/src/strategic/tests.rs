@@ -107,6 +107,7 @@ fn applies_strategic_merge_patches() {
             "an ordered list that is new",
         ),
         ("{}", r#"{"$setElementOrder/list":[{"name":"2"}]}"#, "{}", "the order of nothing"),
+        (r#"{"":{"a":1}}"#, r#"{"$deleteFromPrimitiveList/":{"a":2}}"#, r#"{"":{"a":1}}"#, "a deletion from no name"),
         (
             r#"{"list":[{"name":"1"},{"name":"2"}]}"#,
             r#"{"$setElementOrder/list":[],"list":[{"name":"3"}]}"#,

@@ -155,9 +155,7 @@ impl Patch {
             (Content::Strategic(_), None) => decode_as_expected(patched, expected),
             (_, None) => {
                 let mut patched = patched;
-                if self.sent.is_some() {
-                    change_free_form_members(&mut patched, expected.message, &keep_text);
-                }
+                change_free_form_members(&mut patched, expected.message, &keep_text);
                 decode_as_named(patched, expected)
             }
         };
@@ -378,10 +376,21 @@ fn change_free_form_parts(value: &mut Value, ty: &Ty, change: &dyn Fn(&mut Value
     }
 }
 
-/// Turns an object or list with numbers as sent into its text, which Go keeps.
+/// Turns an object or list with numbers that would be written differently into its text, which Go keeps.
 fn keep_text(part: &mut Value) {
-    if matches!(part, Value::Object(_) | Value::List(_)) && json::raw_number(part).is_some() {
+    if matches!(part, Value::Object(_) | Value::List(_)) && (json::raw_number(part).is_some() || has_whole_float(part))
+    {
+        decode::show_numbers(part);
         *part = Value::Raw(json::to_string(part).into());
+    }
+}
+
+fn has_whole_float(value: &Value) -> bool {
+    match value {
+        Value::Float(number) => number.fract() == 0.0,
+        Value::Object(members) => members.values().any(has_whole_float),
+        Value::List(items) => items.iter().any(has_whole_float),
+        _ => false,
     }
 }
 
