@@ -275,6 +275,8 @@ async fn stream(objects: &Objects) -> Option<Action> {
                 version = Some(bookmark.metadata.resource_version.parse().unwrap());
             }
             (WatchEvent::Added(object), None) => drop(found.insert(object.name_any(), objects.described(&object))),
+            // Like a response that does not come.
+            (WatchEvent::Error(_), None) => return None,
             (event, None) => panic!("{event:?} before the end of what there was"),
             (event, Some(_)) => changes.extend(objects.event_of(event)),
         }
