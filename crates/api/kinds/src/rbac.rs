@@ -13,6 +13,6 @@ pub(crate) const STRATEGIES: &[Entry] = &[
 ];
 
 /// Accepts any path segment as the name of a role or binding (`system:node`), and as its prefix.
-fn validate_name(name: &str, _prefix: bool) -> Vec<String> {
+fn validate_name(name: &str) -> Vec<String> {
     binnacle_validation::names::path_segment(name, false)
 }

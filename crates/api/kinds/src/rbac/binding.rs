@@ -36,8 +36,8 @@ impl Strategy for ClusterRoleBinding {
         errors
     }
 
-    fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
-        validate_name(name, prefix)
+    fn validate_name(&self, _: &Features, name: &str, _: bool) -> Vec<String> {
+        validate_name(name)
     }
 }
 
@@ -61,8 +61,8 @@ impl Strategy for RoleBinding {
         errors
     }
 
-    fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
-        validate_name(name, prefix)
+    fn validate_name(&self, _: &Features, name: &str, _: bool) -> Vec<String> {
+        validate_name(name)
     }
 }
 
@@ -86,7 +86,7 @@ fn validate(binding: FieldRef<Binding>, roles: &[&str], namespaced: bool) -> Fie
     if name.is_empty() {
         errors.push(name.required(""));
     } else {
-        checks::invalid_for(&name, name.str(), validate_name(name.str(), false), &mut errors);
+        checks::invalid_for(&name, name.str(), validate_name(name.str()), &mut errors);
     }
     let subjects = binding.at(Binding::SUBJECTS);
     for subject in errors.while_room(subjects.items()) {

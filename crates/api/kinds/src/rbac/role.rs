@@ -34,8 +34,8 @@ impl Strategy for ClusterRole {
         errors
     }
 
-    fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
-        validate_name(name, prefix)
+    fn validate_name(&self, _: &Features, name: &str, _: bool) -> Vec<String> {
+        validate_name(name)
     }
 }
 
@@ -56,8 +56,8 @@ impl Strategy for Role {
         errors
     }
 
-    fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
-        validate_name(name, prefix)
+    fn validate_name(&self, _: &Features, name: &str, _: bool) -> Vec<String> {
+        validate_name(name)
     }
 }
 

@@ -45,15 +45,13 @@ enum Content {
     Strategic(Value),
 }
 
-/// The style of a result in messages.
+/// The style of a result, whose members are in Go's order.
 #[derive(Clone, Copy)]
 enum ResultStyle {
-    Any,
-    /// With members in Go's order.
-    InOrder,
-    /// In Go's order, with the numbers of the patch as sent, which errors of the decoder quote.
+    ByValue,
+    /// With the numbers of the patch as sent, which errors of the decoder quote.
     WithSentNumbers,
-    /// As quoted in messages: in Go's order, with all values of the patch as sent.
+    /// As quoted in messages, with all values of the patch as sent.
     Quoted,
 }
 
@@ -119,7 +117,7 @@ impl Patch {
     ) -> Result<DecodedObject, Status> {
         let apply = |style: ResultStyle| {
             Ok(match (&self.content, style) {
-                (Content::Json(patch), ResultStyle::Any | ResultStyle::InOrder) => patch.apply_in_order(live())?,
+                (Content::Json(patch), ResultStyle::ByValue) => patch.apply_in_order(live())?,
                 (Content::Json(patch), ResultStyle::WithSentNumbers) => {
                     patch.with_shown_numbers(self.with_sent_numbers().as_ref()).apply_in_order(live())?
                 }
@@ -161,14 +159,16 @@ impl Patch {
         };
         // A built-in kind gets its numbers as sent: a quantity may be larger than any integer.
         let style =
-            if custom.is_none() && self.sent.is_some() { ResultStyle::WithSentNumbers } else { ResultStyle::Any };
+            if custom.is_none() && self.sent.is_some() { ResultStyle::WithSentNumbers } else { ResultStyle::ByValue };
         let mut decoded = decode(apply(style)?);
+        // The error for a built-in kind quotes a number.
+        let quotes = decoded.is_err() && custom.is_none();
         // The order of members only affects the order of findings.
-        if decoded.as_ref().map_or(true, |decoded| decoded.findings.len() > 1) {
-            // The error for a built-in kind quotes a number.
-            let quotes = decoded.is_err() && custom.is_none();
-            let mut reapplied = apply(if quotes { ResultStyle::WithSentNumbers } else { ResultStyle::InOrder })?;
-            if let Content::Strategic(_) = self.content {
+        let has_order = decoded.as_ref().map_or(true, |decoded| decoded.findings.len() > 1);
+        let sorts = has_order && matches!(self.content, Content::Strategic(_));
+        if quotes || sorts {
+            let mut reapplied = apply(if quotes { ResultStyle::WithSentNumbers } else { ResultStyle::ByValue })?;
+            if sorts {
                 sort_as_struct(&mut reapplied, expected.message);
             }
             decoded = decode(reapplied);
