@@ -282,7 +282,7 @@ impl Operation {
         let equal = if path.is_empty() {
             let equal = self.value.as_ref().is_some_and(|value| same(&document.root, value));
             if equal && document.sorts {
-                unpack(&mut document.root, document.as_sent);
+                unpack_all(&mut document.root, document.as_sent);
                 binnacle_schema::sort_free_form(&mut document.root);
             }
             equal
@@ -301,7 +301,7 @@ impl Operation {
                 && sorts
                 && let Some(found) = get_mut(container, &key)
             {
-                unpack(found, as_sent);
+                unpack_all(found, as_sent);
                 binnacle_schema::sort_free_form(found);
             }
             equal
@@ -411,8 +411,23 @@ fn get_mut<'c>(container: &'c mut Value, key: &str) -> Option<&'c mut Value> {
     }
 }
 
-/// Parses a raw JSON value, such as a field set. The scalars in it remain texts if `as_sent`.
+/// Parses a raw JSON value, such as a field set. Its members or items remain texts if `as_sent`: kube-apiserver decodes a
+/// value only where a path leads through it.
 fn unpack(value: &mut Value, as_sent: bool) {
+    match value {
+        Value::Raw(text) if as_sent => {
+            pace(text.len() as u64);
+            if let Some(contents) = json::parse_contents_as_texts(text, &Limits::default()) {
+                *value = contents;
+            }
+        }
+        Value::Raw(_) => json::unpack(value),
+        _ => {}
+    }
+}
+
+/// Parses raw JSON values at any depth. Their scalars remain texts if `as_sent`.
+fn unpack_all(value: &mut Value, as_sent: bool) {
     match value {
         Value::Raw(text) if as_sent => {
             if let Ok(mut tree) = json::parse_as_sent(text.as_bytes(), &Limits::default()) {
@@ -421,6 +436,8 @@ fn unpack(value: &mut Value, as_sent: bool) {
             }
         }
         Value::Raw(_) => json::unpack(value),
+        Value::List(items) if as_sent => items.iter_mut().for_each(|item| unpack_all(item, as_sent)),
+        Value::Object(members) if as_sent => members.iter_mut().for_each(|(_, member)| unpack_all(member, as_sent)),
         _ => {}
     }
 }

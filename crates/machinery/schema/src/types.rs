@@ -297,6 +297,16 @@ impl Field {
             || self.ty.message().is_some_and(|message| message.atomic)
             || (self.list_type == ListType::Unset && self.ty.element().is_some())
     }
+
+    /// Returns true if server-side apply compares the items of this list as a whole. Older types only declare a patch
+    /// strategy, which kube-apiserver uses as the list type.
+    pub fn is_atomic_list(&self) -> bool {
+        match self.list_type {
+            ListType::Unset => !self.patch.merge,
+            ListType::Atomic | ListType::Granular => true,
+            ListType::Set | ListType::Map(_) => false,
+        }
+    }
 }
 
 impl Ty {

@@ -29,6 +29,15 @@ impl RequestObject {
         Self { unpruned, ..self }
     }
 
+    /// Calls `track` with the object as server-side apply sees it in kube-apiserver: with the explicitly empty fields of
+    /// items in atomic lists.
+    pub fn with_fields_of_apply<T>(&mut self, track: impl FnOnce(&mut Value) -> T) -> T {
+        self.explicitly_empty.restore_in_atomic_lists(&mut self.value);
+        let result = track(&mut self.value);
+        self.explicitly_empty.remove(&mut self.value);
+        result
+    }
+
     pub(crate) fn into_parts(self) -> (Value, EmptyFields, bool) {
         (self.value, self.explicitly_empty, self.unpruned)
     }

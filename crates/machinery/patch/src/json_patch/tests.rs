@@ -247,6 +247,15 @@ fn shown_values_keep_their_texts() {
             r#"[{"op":"add","path":"/a","value":["\u0041", 1e3, 1.0]},{"op":"add","path":"/a/-","value":2}]"#,
             r#"{"a":["\u0041",1e3,1.0,2]}"#,
         ),
+        // Names, too, until a path leads through their object.
+        (
+            r#"[{"op":"add","path":"/a","value":{"\u0061":{"\u0062":{"\u0063":1}}}},{"op":"add","path":"/a/a/x","value":2}]"#,
+            r#"{"a":{"a":{"b":{"\u0063":1},"x":2}}}"#,
+        ),
+        (
+            r#"[{"op":"add","path":"/a","value":{"\u0062":{"\u0063":1,"c":2}}},{"op":"test","path":"/a","value":{"b":{"c":2}}}]"#,
+            r#"{"a":{"b":{"c":2}}}"#,
+        ),
         (r#"[{"op":"add","path":"/a","value":"\u0041"},{"op":"test","path":"/a","value":"A"}]"#, r#"{"a":"\u0041"}"#),
         (r#"[{"op":"add","path":"/a","value":1.5}]"#, r#"{"a":1.5}"#),
     ] {

@@ -19,6 +19,8 @@ pub struct EmptyFields(Vec<Empty>);
 struct Empty {
     steps: Vec<OwnedStep>,
     list: bool,
+    /// True below an item of a list that server-side apply treats as a whole.
+    in_atomic_list: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +55,12 @@ impl EmptyFields {
                 Step::Key(key) => OwnedStep::Member(Text::new(*key)),
                 Step::Index(index) => OwnedStep::Item { at: *index, mark: None },
             };
-            self.0.push(Empty { steps: Path::steps(path).iter().map(step).collect(), list });
+            let path = Path::steps(path);
+            let in_atomic_list = path.windows(2).any(|steps| match steps {
+                [Step::Field(_, field), Step::Index(_)] => field.is_atomic_list(),
+                _ => false,
+            });
+            self.0.push(Empty { steps: path.iter().map(step).collect(), list, in_atomic_list });
         }
     }
 
@@ -75,6 +82,12 @@ impl EmptyFields {
     /// Restores only the empty lists.
     pub fn restore_lists(&self, object: &mut Value) {
         self.0.iter().filter(|empty| empty.list).for_each(|empty| empty.restore(object));
+    }
+
+    /// Restores only the empty lists and maps in items of atomic lists. Server-side apply compares such a list by
+    /// `reflect.DeepEqual` in kube-apiserver, which distinguishes empty values from absent ones.
+    pub fn restore_in_atomic_lists(&self, object: &mut Value) {
+        self.0.iter().filter(|empty| empty.in_atomic_list).for_each(|empty| empty.restore(object));
     }
 
     /// Restores only the empty maps.

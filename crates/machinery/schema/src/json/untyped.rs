@@ -109,6 +109,42 @@ pub fn parse_as_sent(bytes: &[u8], limits: &Limits) -> Result<Value, JsonError> 
     read_any_number(bytes, limits, &mut Budget::new(limits), &mut report)
 }
 
+/// Reads the members of an object or the items of a list, which remain texts, for a message that quotes them. `None` for
+/// other values.
+pub fn parse_contents_as_texts(text: &str, limits: &Limits) -> Option<Value> {
+    let mut cursor = Cursor::within(text, Budget::new(limits));
+    let depth = limits.max_depth;
+    let contents = match cursor.peek().ok()? {
+        b'{' => Value::Object(object_of_texts(&mut cursor, depth).ok()?),
+        b'[' => {
+            let mut items = Vec::new();
+            let mut more = cursor.open(b']').ok()?;
+            while more {
+                cursor.budget.element().ok()?;
+                items.push(Value::Raw(compacted(cursor.skip(depth).ok()?).into()));
+                more = cursor.more(b']').ok()?;
+            }
+            Value::List(items)
+        }
+        _ => return None,
+    };
+    cursor.end().ok()?;
+    Some(contents)
+}
+
+fn object_of_texts(cursor: &mut Cursor<'_>, depth: usize) -> Result<Object, InvalidJson> {
+    let mut object = Object::new();
+    cursor.budget.object()?;
+    let mut more = cursor.open(b'}')?;
+    while more {
+        let name = text(cursor.name()?);
+        cursor.budget.member(object.len())?;
+        object.insert(name, Value::Raw(compacted(cursor.skip(depth)?).into()));
+        more = cursor.more(b'}')?;
+    }
+    Ok(object)
+}
+
 /// Reads a list of objects whose members remain texts, for a message that quotes them.
 pub fn parse_member_texts(bytes: &[u8], limits: &Limits) -> Result<Vec<Object>, JsonError> {
     check_size(bytes, limits)?;
@@ -125,20 +161,12 @@ fn member_texts(cursor: &mut Cursor<'_>, depth: usize) -> Result<Vec<Object>, In
     let mut more = cursor.open(b']')?;
     while more {
         cursor.budget.element()?;
-        let mut object = Object::new();
-        if cursor.peek()? == b'{' {
-            cursor.budget.object()?;
-            let mut more = cursor.open(b'}')?;
-            while more {
-                let name = text(cursor.name()?);
-                cursor.budget.member(object.len())?;
-                object.insert(name, Value::Raw(compacted(cursor.skip(depth)?).into()));
-                more = cursor.more(b'}')?;
-            }
+        items.push(if cursor.peek()? == b'{' {
+            object_of_texts(cursor, depth)?
         } else {
             cursor.skip(depth)?;
-        }
-        items.push(object);
+            Object::new()
+        });
         more = cursor.more(b']')?;
     }
     Ok(items)

@@ -131,7 +131,9 @@ impl Target<'_> {
             }
         }
         let mut object = resource.complete(decoded.value, decoded.empty_fields)?;
-        managed_fields::track_update(self.context, resource, self.manager, self.subresource, Some(live), &mut object);
+        object.with_fields_of_apply(|object| {
+            managed_fields::track_update(self.context, resource, self.manager, self.subresource, Some(live), object);
+        });
         Ok(object)
     }
 }

@@ -34,7 +34,9 @@ pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     let manager = call.manager(&params);
     let mut change = |live: Option<&Value>| {
         let mut object = received.clone();
-        managed_fields::track_update(&context, &resource, &manager, &call.subresource, live, &mut object);
+        object.with_fields_of_apply(|object| {
+            managed_fields::track_update(&context, &resource, &manager, &call.subresource, live, object);
+        });
         Ok(resource.to_write_object(object))
     };
     let updated = managed_fields::update(&context, &resource, call.name(), &options, &mut change).await?;
