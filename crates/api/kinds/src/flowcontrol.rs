@@ -60,7 +60,7 @@ fn status_errors(status: FieldRef<Status>) -> FieldErrors {
     for condition in errors.while_room(conditions.items()) {
         let kind = condition.at(Condition::TYPE);
         if !seen.insert(kind.str()) {
-            errors.push(FieldError::duplicate(&kind, kind.str()));
+            errors.push(FieldError::duplicate(&kind, kind.shown_as_json()));
         }
         if kind.is_empty() {
             errors.push(kind.required(""));

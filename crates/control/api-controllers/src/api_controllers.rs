@@ -6,13 +6,17 @@ use std::sync::Arc;
 use binnacle_controllers::{Controller, Leadership, Queues};
 use binnacle_registry::Catalog;
 use binnacle_request::{BoxFuture, Shutdown};
+use binnacle_subresources::TokenSigner;
 use binnacle_supervise::supervise;
 use tokio::task::JoinSet;
 
 use crate::context::ClusterContext;
 use crate::leadership::LeadershipHandle;
 use crate::selection::{ControllerName, Selection};
-use crate::{cluster_roles, finished_jobs, garbage_collector, namespaces, quotas, root_ca, service_accounts};
+use crate::{
+    account_tokens, cluster_roles, finished_jobs, garbage_collector, namespaces, protected_claims, protected_volumes,
+    quotas, root_ca, service_accounts,
+};
 
 /// The settings of the controllers of one cluster.
 pub struct Options {
@@ -23,6 +27,8 @@ pub struct Options {
     pub hostname: String,
     /// The file with the authorities of the server's certificate, for clients to trust.
     pub authorities: PathBuf,
+    /// The signer of tokens in Secrets; `None` if only another program has the key.
+    pub token_signer: Option<Arc<dyn TokenSigner>>,
 }
 
 /// The selected controllers of one cluster.
@@ -57,6 +63,26 @@ impl ApiControllers {
         spawn(ControllerName::TtlAfterFinished, finished_jobs::NAME, |context| Box::pin(finished_jobs::run(context)));
         spawn(ControllerName::ResourceQuota, quotas::NAME, |context| Box::pin(quotas::run(context)));
         spawn(ControllerName::RootCa, root_ca::NAME, |context| Box::pin(root_ca::run(context)));
+        spawn(ControllerName::ClaimProtection, protected_claims::NAME, |context| {
+            Box::pin(protected_claims::run(context))
+        });
+        spawn(ControllerName::VolumeProtection, protected_volumes::NAME, |context| {
+            Box::pin(protected_volumes::run(context))
+        });
+        if self.0.selection.contains(ControllerName::ServiceAccountToken) {
+            self.spawn_account_tokens(tasks, context);
+        }
+    }
+}
+
+impl ApiControllers {
+    fn spawn_account_tokens(&self, tasks: &mut JoinSet<()>, context: &ClusterContext) {
+        let Some(signer) = self.0.token_signer.clone() else {
+            tracing::warn!(controller = account_tokens::NAME, "an external signer does not sign tokens in Secrets");
+            return;
+        };
+        let context = context.clone();
+        tasks.spawn(supervise(account_tokens::NAME, move || account_tokens::run(context.clone(), signer.clone())));
     }
 }
 

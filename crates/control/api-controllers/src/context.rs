@@ -37,6 +37,16 @@ impl ClusterContext {
         Ok(self.objects_of(account, self.resources.require(group, version, plural)?))
     }
 
+    /// Returns a client that acts as a user.
+    pub(crate) fn objects_in_name_of(
+        &self,
+        user: &Arc<User>,
+        (group, version, plural): (&str, &str, &str),
+    ) -> Result<Objects, Status> {
+        let resource = self.resources.require(group, version, plural)?;
+        Ok(Objects::of(resource).managed_by(MANAGER).in_name_of(user.clone()))
+    }
+
     /// Returns a client like [`ClusterContext::objects`].
     pub(crate) fn objects_of(&self, account: &str, resource: Arc<Resource>) -> Objects {
         Objects::of(resource).managed_by(MANAGER).in_name_of(Arc::new(account_user(account)))

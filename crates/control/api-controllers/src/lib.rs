@@ -4,6 +4,7 @@
 //! They read the watch caches of the process, and act only while this process holds the lease of
 //! kube-controller-manager.
 
+mod account_tokens;
 mod api_controllers;
 mod changes;
 mod cluster_roles;
@@ -15,6 +16,9 @@ mod monitors;
 mod namespaces;
 mod outcome;
 mod per_namespace;
+mod protected_claims;
+mod protected_volumes;
+mod protection;
 mod queue;
 mod quotas;
 mod root_ca;

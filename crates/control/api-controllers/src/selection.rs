@@ -14,16 +14,22 @@ pub enum ControllerName {
     ClusterRoleAggregation,
     TtlAfterFinished,
     ResourceQuota,
+    ServiceAccountToken,
+    ClaimProtection,
+    VolumeProtection,
 }
 
 /// kube-controller-manager's names: the canonical one, and the older one that it also accepts.
-const NAMES: [(ControllerName, &str, &str); 7] = [
+const NAMES: [(ControllerName, &str, &str); 10] = [
     (ControllerName::ClusterRoleAggregation, "clusterrole-aggregation-controller", "clusterrole-aggregation"),
     (ControllerName::GarbageCollector, "garbage-collector-controller", "garbagecollector"),
     (ControllerName::Namespace, "namespace-controller", "namespace"),
+    (ControllerName::VolumeProtection, "persistentvolume-protection-controller", "pv-protection"),
+    (ControllerName::ClaimProtection, "persistentvolumeclaim-protection-controller", "pvc-protection"),
     (ControllerName::ResourceQuota, "resourcequota-controller", "resourcequota"),
     (ControllerName::RootCa, "root-ca-certificate-publisher-controller", "root-ca-cert-publisher"),
     (ControllerName::ServiceAccount, "serviceaccount-controller", "serviceaccount"),
+    (ControllerName::ServiceAccountToken, "serviceaccount-token-controller", "serviceaccount-token"),
     (ControllerName::TtlAfterFinished, "ttl-after-finished-controller", "ttl-after-finished"),
 ];
 

@@ -108,7 +108,7 @@ impl Families {
         let families = spec.at(ServiceSpec::IP_FAMILIES);
         for family in errors.while_room(families.items()) {
             if !Family::parse(family.str()).is_some_and(|family| self.has(family)) {
-                errors.push(family.invalid("not configured on this cluster"));
+                errors.push(family.invalid_as(family.shown_as_json(), "not configured on this cluster"));
             }
         }
     }

@@ -143,6 +143,11 @@ impl<T: FieldType> FieldRef<'_, '_, T> {
         if self.is_set() { ErrorValue::from(self.value) } else { T::absent() }
     }
 
+    /// Returns the value like [`Self::shown`], but a text as one of a named type or behind a pointer, see [`of_named_type`].
+    pub fn shown_as_json(&self) -> ErrorValue {
+        self.value.as_str().map_or_else(|| self.shown(), of_named_type)
+    }
+
     pub fn invalid(&self, detail: impl AsRef<str>) -> FieldError {
         FieldError::invalid(self, self.shown(), detail)
     }
@@ -157,13 +162,12 @@ impl<T: FieldType> FieldRef<'_, '_, T> {
 
     /// The error of an enumeration. A text is shown as one of a named type.
     pub fn not_supported<S: AsRef<str>>(&self, supported: &[S]) -> FieldError {
-        let shown = self.value.as_str().map_or_else(|| self.shown(), of_named_type);
-        FieldError::not_supported(self, shown, supported)
+        FieldError::not_supported(self, self.shown_as_json(), supported)
     }
 }
 
-/// Shows a text whose type in Go has a name of its own, such as an enumeration. kube-apiserver shows such a text as JSON, and
-/// only a `string` in Go's quotes.
+/// Shows a text whose type in Go has a name of its own, such as an enumeration, or is a pointer. kube-apiserver shows such a
+/// text as JSON, and only a `string` in Go's quotes.
 pub fn of_named_type(text: &str) -> ErrorValue {
     let mut shown = Vec::with_capacity(text.len() + 2);
     json::write_string(text, &mut shown);

@@ -6,13 +6,14 @@ use binnacle_meta::Text;
 use binnacle_schema::{Object, Value, json};
 use binnacle_work::pace;
 
-/// A value that is ordered by [`order`].
+/// A value that is ordered by [`order`], but an integer differs from a float with the same value, as in Go.
 #[derive(Clone, Debug)]
 pub(crate) struct OrderedValue(pub(crate) Value);
 
 impl Ord for OrderedValue {
     fn cmp(&self, other: &Self) -> Ordering {
-        order(&self.0, &other.0)
+        let is_float = |value: &Value| matches!(value, Value::Float(_));
+        order(&self.0, &other.0).then_with(|| is_float(&self.0).cmp(&is_float(&other.0)))
     }
 }
 

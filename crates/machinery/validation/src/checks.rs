@@ -68,6 +68,12 @@ pub fn subdomain(path: &dyn Location, value: &str, errors: &mut FieldErrors) {
     invalid_for(path, value, names::dns1123_subdomain(value), errors);
 }
 
+/// Like [`subdomain`], for a text that is a pointer or has a type of its own in Go, see [`of_named_type`].
+pub fn typed_subdomain(path: &dyn Location, value: &str, errors: &mut FieldErrors) {
+    let messages = names::dns1123_subdomain(value);
+    errors.extend(messages.iter().map(|message| FieldError::invalid(path, of_named_type(value), message)));
+}
+
 pub fn label(path: &dyn Location, value: &str, errors: &mut FieldErrors) {
     invalid_for(path, value, names::dns1123_label(value), errors);
 }

@@ -98,7 +98,7 @@ fn families(spec: FieldRef<Spec>, errors: &mut FieldErrors) {
     for family in errors.while_room(families.items()) {
         checks::one_of(&family, family.str(), &["IPv4", "IPv6"], errors);
         if !seen.insert(family.str()) {
-            errors.push(FieldError::duplicate(&family, family.str()));
+            errors.push(FieldError::duplicate(&family, family.shown_as_json()));
         }
     }
     let policy = spec.at(Spec::IP_FAMILY_POLICY);

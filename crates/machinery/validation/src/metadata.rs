@@ -218,7 +218,7 @@ fn managed_fields(entries: FieldRef<List<ManagedFieldsEntry>>, errors: &mut Fiel
     for entry in errors.while_room(entries.items()) {
         let operation = entry.at(ManagedFieldsEntry::OPERATION);
         if !matches!(operation.str(), "Apply" | "Update") {
-            errors.push(operation.invalid_as(operation.str(), "must be `Apply` or `Update`"));
+            errors.push(operation.invalid_as(operation.shown_as_json(), "must be `Apply` or `Update`"));
         }
         let fields_type = entry.at(ManagedFieldsEntry::FIELDS_TYPE);
         if !matches!(fields_type.str(), "" | "FieldsV1") {

@@ -35,6 +35,10 @@ pub fn default_requests_to_limits(spec: &mut Object) {
         for container in containers.filter_map(Value::as_object_mut) {
             let Some(requirements) = container.get_mut("resources").and_then(Value::as_object_mut) else { continue };
             let Some(limits) = requirements.get("limits").and_then(Value::as_object).cloned() else { continue };
+            // An empty list is not part of the object, and has no owner.
+            if limits.is_empty() {
+                continue;
+            }
             let requests = requirements.object_entry("requests");
             for (name, limit) in limits {
                 requests.entry(&name, || limit);

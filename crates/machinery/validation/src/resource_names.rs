@@ -1,5 +1,6 @@
 //! Names of resources (`cpu`, `example.com/gpu`) in containers and quotas.
 
+use binnacle_fields::of_named_type;
 use binnacle_meta::{FieldError, FieldErrors, Location, Quantity};
 
 use crate::names;
@@ -66,9 +67,13 @@ pub fn huge_pages(path: &dyn Location, name: &str, text: &str, errors: &mut Fiel
 /// Validates the name of any resource.
 pub fn any(path: &dyn Location, name: &str, errors: &mut FieldErrors) {
     let messages = names::label_key(name);
-    errors.extend(messages.iter().map(|m| FieldError::invalid(path, name, m)));
+    errors.extend(messages.iter().map(|m| FieldError::invalid(path, of_named_type(name), m)));
     if messages.is_empty() && !name.contains('/') && !is_standard(name) {
-        errors.push(FieldError::invalid(path, name, "must be a standard resource type or fully qualified"));
+        errors.push(FieldError::invalid(
+            path,
+            of_named_type(name),
+            "must be a standard resource type or fully qualified",
+        ));
     }
 }
 
@@ -77,10 +82,10 @@ pub fn of_containers(path: &dyn Location, name: &str, errors: &mut FieldErrors) 
     any(path, name, errors);
     if !name.contains('/') {
         if !is_standard_for_containers(name) {
-            errors.push(FieldError::invalid(path, name, "must be a standard resource for containers"));
+            errors.push(FieldError::invalid(path, of_named_type(name), "must be a standard resource for containers"));
         }
     } else if !is_native(name) && !is_extended(name) {
-        errors.push(FieldError::invalid(path, name, "doesn't follow extended resource name standard"));
+        errors.push(FieldError::invalid(path, of_named_type(name), "doesn't follow extended resource name standard"));
     }
 }
 
@@ -88,7 +93,7 @@ pub fn of_containers(path: &dyn Location, name: &str, errors: &mut FieldErrors) 
 pub fn of_quotas(path: &dyn Location, name: &str, errors: &mut FieldErrors) {
     any(path, name, errors);
     if !name.contains('/') && !is_standard_for_quotas(name) {
-        errors.push(FieldError::invalid(path, name, "must be a standard resource for quota"));
+        errors.push(FieldError::invalid(path, of_named_type(name), "must be a standard resource for quota"));
     }
 }
 

@@ -146,6 +146,11 @@ impl Signing {
         Self { signer: Arc::new(key), keys: Arc::new(FixedKeys(verifying)), max_lifetime: None }
     }
 
+    /// Returns the signer of tokens in Secrets, which an external signer does not sign: they never expire.
+    pub(crate) fn of_secrets(&self) -> Option<Arc<dyn TokenSigner>> {
+        self.max_lifetime.is_none().then(|| self.signer.clone())
+    }
+
     /// Returns the issuer of tokens, configured by the flags.
     pub(crate) fn issuer(&self, flags: &settings::Authentication) -> TokenIssuer {
         let of = &flags.service_accounts;

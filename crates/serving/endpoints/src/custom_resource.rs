@@ -66,8 +66,8 @@ pub(crate) fn decode_object(
     let decoded = prune(resource, custom, value, findings, report_unknown)
         .map_err(|(value, why)| body::cannot_be_handled(&sent, &value, &why))?;
     body::apply_field_validation(context, &decoded.findings, validation, |why| {
-        // Go decodes into an object without a version and kind, which then has those that were sent.
-        if decoded.value.str_at(&["apiVersion"]).is_empty() {
+        // Go decodes into an object without a version and kind, which then has those that were sent. A slash is no version.
+        if matches!(decoded.value.str_at(&["apiVersion"]), "" | "/") {
             return Status::bad_request(NO_VERSION);
         }
         let sent = ExpectedKind { kind: decoded.value.str_at(&["kind"]), ..ExpectedKind::of(resource) };

@@ -158,7 +158,9 @@ fn list_version(params: &CollectionParams, version_match: &str, single: bool) ->
         "NotOlderThan" if version == 0 => Match::Any,
         "NotOlderThan" => Match::NotOlderThan(version),
         // Without a match, a page of a limited list is read at exactly that version.
-        _ if version > 0 && params.list.limit > 0 && !single => Match::Exact(version),
+        // kube-apiserver reads the newest object in the store instead, if there can be only one.
+        _ if version > 0 && params.list.limit > 0 && single => Match::Reached(version),
+        _ if version > 0 && params.list.limit > 0 => Match::Exact(version),
         // Only the text `0` means any version.
         _ if text != "0" => Match::NotOlderThan(version),
         _ => Match::Any,

@@ -81,8 +81,7 @@ impl Resource {
             if object::name(&object).is_empty() && !object::generate_name(&object).is_empty() {
                 return Err(Status::internal("metadata.name was not generated"));
             }
-            // The object is created by an update, which ignores a resourceVersion set by admission.
-            object::metadata_fields(&mut object).remove(ObjectMeta::RESOURCE_VERSION);
+            drop_version(&mut object)?;
         }
         for _ in 1..if generated { names::ATTEMPTS } else { 1 } {
             match self.create_once(context, gate, object.clone(), &attributes, name_source).await {
@@ -314,6 +313,28 @@ pub(crate) const DUPLICATE_OWNERS_AFTER_ADMISSION: &str = ".metadata.ownerRefere
 /// The message for an object with another namespace than its request.
 pub const NAMESPACE_MISMATCH: &str =
     "the namespace of the provided object does not match the namespace sent on the request";
+
+/// Removes the resourceVersion of an object that an update creates. Returns 500 if it is not a number (`Store.Update`,
+/// which parses it after mutating admission, and before it checks whether the object exists).
+fn drop_version(object: &mut WriteObject) -> Result<(), Status> {
+    let version = object::resource_version(object);
+    if !version.is_empty() {
+        object::version_number(version)?;
+    }
+    object::metadata_fields(object).remove(ObjectMeta::RESOURCE_VERSION);
+    Ok(())
+}
+
+impl Resource {
+    /// Returns 400 if the object of a request has another namespace than the request.
+    pub fn check_namespace(&self, context: &Context, object: &Value) -> Result<(), Status> {
+        let (given, namespace) = (object::namespace(object), self.namespace_of(context));
+        match given.is_empty() || namespace.is_empty() || given == namespace {
+            true => Ok(()),
+            false => Err(Status::bad_request(NAMESPACE_MISMATCH)),
+        }
+    }
+}
 
 /// Sets the namespace of the request, which is empty for cluster-scoped objects. Returns 400 if the object has another
 /// one.

@@ -43,7 +43,7 @@ impl Resource {
                 waiting(cache.ready(deadline())).await?.map_err(failed)?;
                 cache.get(&path)
             }
-            Match::NotOlderThan(revision) | Match::Exact(revision) => {
+            Match::NotOlderThan(revision) | Match::Reached(revision) | Match::Exact(revision) => {
                 self.collection.not_older_than(revision).await?.get(&path).cloned()
             }
         };

@@ -40,6 +40,8 @@ pub enum Match {
     /// Any state.
     Any,
     NotOlderThan(u64),
+    /// The newest state, which must have reached a version already: nothing waits for it.
+    Reached(u64),
     Exact(u64),
 }
 
@@ -145,7 +147,7 @@ impl Match {
     /// Checks that a state of the store is recent enough for the request, without waiting.
     pub(crate) fn check_reached(self, current: Revision) -> Result<(), Status> {
         match self {
-            Self::NotOlderThan(revision) | Self::Exact(revision) if revision > current.0 => {
+            Self::NotOlderThan(revision) | Self::Reached(revision) | Self::Exact(revision) if revision > current.0 => {
                 Err(Status::too_large_resource_version(revision, current.0, 0))
             }
             _ => Ok(()),

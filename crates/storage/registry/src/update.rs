@@ -176,8 +176,7 @@ impl UpdateRequest<'_> {
     /// is the object that another request has created in the meantime.
     async fn create(&self, change: &mut Change<'_>) -> Result<Result<StoredObject, KeyValue>, Status> {
         let gate = self.create_gate()?;
-        let mut object = self.resource.apply_change(self.context, change, None).await?;
-        Self::drop_version(&mut object)?;
+        let object = self.resource.apply_change(self.context, change, None).await?;
         match self.resource.create_with_gate(self.context, gate, object, NameSource::Named(self.name)).await {
             Err(status) if status.is(StatusReason::AlreadyExists) => self.read().await?.map(Err).ok_or(status),
             created => created.map(Ok),

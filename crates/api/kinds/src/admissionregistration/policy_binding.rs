@@ -7,7 +7,7 @@ use binnacle_fields::admissionregistration::v1::{
 };
 use binnacle_fields::types::{List, Str};
 use binnacle_fields::{FieldMut, FieldRef};
-use binnacle_meta::FieldErrors;
+use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::Value;
 use binnacle_validation::checks::{self, invalid_for, one_of, required_one_of};
 use binnacle_validation::{names, repeated, selectors};
@@ -154,7 +154,7 @@ fn validation_actions(actions: FieldRef<List<Str>>, errors: &mut FieldErrors) {
     for (i, action) in errors.while_room(actions.items().enumerate()) {
         one_of(&action, action.str(), &["Audit", "Deny", "Warn"], errors);
         if repeated[i] {
-            errors.push(action.duplicate());
+            errors.push(FieldError::duplicate(&action, action.shown_as_json()));
         }
     }
     if actions.contains("Deny") && actions.contains("Warn") {

@@ -84,7 +84,8 @@ pub(super) fn subresources(subresources: FieldRef<Subresources>, errors: &mut Fi
                 errors.push(json_path.required(""));
             }
         } else if simple_json_path(json_path, errors) && !roots.iter().any(|root| json_path.str().starts_with(root)) {
-            errors.push(json_path.invalid(wrong_root));
+            let shown = if is_optional { json_path.shown_as_json() } else { json_path.shown() };
+            errors.push(json_path.invalid_as(shown, wrong_root));
         }
     }
 }

@@ -123,7 +123,9 @@ fn validate_spec(spec: FieldRef<Spec>, required: &RequiredChecks<'_>, errors: &m
     if let Some(conversion) = spec.at(Spec::CONVERSION).set() {
         let strategy = conversion.at(Conversion::STRATEGY);
         if strategy.str() != "None" && preserve.bool() {
-            errors.push(strategy.invalid("must be None if spec.preserveUnknownFields is true"));
+            errors.push(
+                strategy.invalid_as(strategy.shown_as_json(), "must be None if spec.preserveUnknownFields is true"),
+            );
         }
         webhook::conversion(conversion, &required.leniency, errors);
     }

@@ -8,7 +8,7 @@ use binnacle_fields::certificates::v1beta1::{
 use binnacle_fields::meta::v1::Condition;
 use binnacle_fields::types::{List, Str};
 use binnacle_fields::{Field, FieldMut, FieldRef};
-use binnacle_meta::{FieldError, FieldErrors};
+use binnacle_meta::{FieldError, FieldErrors, Location};
 use binnacle_schema::{Object, Value};
 use binnacle_validation::{checks, conditions, domains};
 
@@ -53,13 +53,14 @@ impl Strategy for PodCertificateRequest {
         let signer = spec.at(Spec::SIGNER_NAME);
         signer_name::validate(signer, &mut errors);
         user_annotations(spec, &mut errors);
-        for (name, uid) in [
-            (Spec::POD_NAME, Spec::POD_UID),
-            (Spec::SERVICE_ACCOUNT_NAME, Spec::SERVICE_ACCOUNT_UID),
-            (Spec::NODE_NAME, Spec::NODE_UID),
+        type NameCheck = fn(&dyn Location, &str, &mut FieldErrors);
+        for (name, check, uid) in [
+            (Spec::POD_NAME, checks::subdomain as NameCheck, Spec::POD_UID),
+            (Spec::SERVICE_ACCOUNT_NAME, checks::subdomain, Spec::SERVICE_ACCOUNT_UID),
+            (Spec::NODE_NAME, checks::typed_subdomain, Spec::NODE_UID),
         ] {
             let (name, uid) = (spec.at(name), spec.at(uid));
-            checks::subdomain(&name, name.str(), &mut errors);
+            check(&name, name.str(), &mut errors);
             if uid.is_empty() {
                 errors.push(uid.invalid("must not be empty"));
             }

@@ -9,7 +9,7 @@ use binnacle_fields::certificates::v1::{
     CertificateSigningRequest as Request, CertificateSigningRequestCondition as Condition,
     CertificateSigningRequestSpec as Spec, CertificateSigningRequestStatus as Status,
 };
-use binnacle_meta::FieldErrors;
+use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::Value;
 use binnacle_validation::{checks, repeated};
 
@@ -139,7 +139,7 @@ fn usages(spec: FieldRef<Spec>, old: Option<FieldRef<Spec>>, errors: &mut FieldE
     if !has_duplicates(&old) {
         let repeated = repeated(usages.list(), Value::as_str);
         for (_, usage) in errors.while_room(usages.items().enumerate().filter(|(i, _)| repeated[*i])) {
-            errors.push(usage.duplicate());
+            errors.push(FieldError::duplicate(&usage, usage.shown_as_json()));
         }
     }
 }
@@ -176,7 +176,7 @@ fn conditions(request: FieldRef<Request>, old: Option<FieldRef<Request>>, errors
             errors.push(conditions.invalid_as(kind.str(), detail));
         }
         if !duplicates_before && repeated[i] {
-            errors.push(kind.duplicate());
+            errors.push(FieldError::duplicate(&kind, kind.shown_as_json()));
         }
     }
 }

@@ -94,7 +94,7 @@ pub(super) fn fully_qualified_name(field: FieldRef<Str>, errors: &mut FieldError
     qualified_name(&field, field.str(), errors);
     if !field.str().contains('/') {
         let detail = "a fully qualified name must be a domain and a name separated by a slash";
-        errors.push(field.invalid(detail));
+        errors.push(field.invalid_as(field.shown_as_json(), detail));
     }
 }
 

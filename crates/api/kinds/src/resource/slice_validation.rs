@@ -320,7 +320,7 @@ fn mappings(device: FieldRef<Device>, errors: &mut FieldErrors) {
     let mappings = device.at(Device::NODE_ALLOCATABLE_RESOURCE_MAPPINGS);
     for (name, mapping) in errors.while_room(mappings.entries()) {
         if !resource_names::is_native(name) {
-            errors.push(mapping.invalid_as(name, "must be a node allocatable resource name"));
+            errors.push(mapping.invalid_as(checks::of_named_type(name), "must be a node allocatable resource name"));
         }
         let (multiplier, key) = (mapping.at(Mapping::ALLOCATION_MULTIPLIER), mapping.at(Mapping::CAPACITY_KEY));
         if !multiplier.is_set() && !key.is_set() {
@@ -333,7 +333,7 @@ fn mappings(device: FieldRef<Device>, errors: &mut FieldErrors) {
         match key.get_str() {
             Some("") => errors.push(key.invalid("capacityKey must not be an empty string")),
             Some(capacity) if device.at(Device::CAPACITY).object().is_none_or(|list| !list.contains(capacity)) => {
-                errors.push(key.not_found());
+                errors.push(FieldError::not_found(&key, key.shown_as_json()));
             }
             _ => {}
         }

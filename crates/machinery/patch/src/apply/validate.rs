@@ -27,13 +27,10 @@ pub(super) fn validate_live(message: &Message, object: &Value) -> Result<(), Sch
     walk.validate(Shape::of_message(message), object)
 }
 
-/// Like [`validate`], for an object that was converted to another version. Custom resources are usually converted
-/// without changes to their fields, which the other version may lack.
+/// Like [`validate`], for an object that was converted to another version. Only there are duplicates errors in
+/// kube-apiserver. Custom resources are usually converted without changes to their fields, which the other version may lack.
 pub(super) fn validate_converted(message: &Message, object: &Value) -> Result<(), SchemaErrors> {
-    match is_built_in(message) {
-        true => Ok(()),
-        false => validate(Shape::of_message(message), object),
-    }
+    validate(Shape::of_message(message), object)
 }
 
 /// Only messages of built-in kinds have names.

@@ -1,7 +1,7 @@
 //! The schema for strategic merge patch.
 
 use binnacle_meta::go_quote;
-use binnacle_schema::{Field, Message, Ty};
+use binnacle_schema::{Field, Message, Presence, Ty};
 
 use super::StrategicError;
 
@@ -71,7 +71,8 @@ impl<'s> PatchMeta<'s> {
                 return Err(StrategicError::other("unexpected slice of slice"));
             }
             Some(element) => Self::of(element),
-            None if field.ty.message().is_some() => Self::of(&field.ty),
+            // In Go, a pointer to a struct is accepted here, and a struct is not.
+            None if field.ty.message().is_some() && field.presence == Presence::Optional => Self::of(&field.ty),
             None => {
                 let kind = self.kind();
                 return Err(StrategicError::other(format!("expected slice or array type, but got: {kind}")));

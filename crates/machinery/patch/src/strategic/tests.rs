@@ -50,6 +50,12 @@ fn applies_strategic_merge_patches() {
         (r#"{"map":{"a":"1"}}"#, r#"{"map":{"$patch":"delete"}}"#, r#"{"map":{}}"#, "delete a map"),
         ("{}", r#"{"map":{"$patch":"delete"}}"#, "{}", "a directive alone makes nothing"),
         (r#"{"plain":["a"]}"#, r#"{"plain":["b"]}"#, r#"{"plain":["b"]}"#, "lists are replaced unless merged"),
+        (
+            r#"{"list":[{"name":1,"value":1}]}"#,
+            r#"{"list":[{"name":1.0,"value":2}]}"#,
+            r#"{"list":[{"name":1.0,"value":2},{"name":1,"value":1}]}"#,
+            "as a key, a float is no integer",
+        ),
         (r#"{"scalars":["a","b"]}"#, r#"{"scalars":["c","a"]}"#, r#"{"scalars":["c","a","b"]}"#, "sets are united"),
         (
             r#"{"scalars":["a","b"]}"#,

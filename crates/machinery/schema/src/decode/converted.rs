@@ -50,7 +50,10 @@ fn convert(value: &mut Value, ty: &Ty, name: Option<&str>) -> Result<(), String>
             Ok(())
         }
         // Its own decoder reads the text that Go writes for the number.
-        (Ty::IntOrString, Value::Float(number)) if number.trunc() == *number && number.abs() < 1e18 => {
+        (Ty::IntOrString, Value::Float(number)) if number.trunc() == *number && number.abs() < EXPONENT_FROM => {
+            if !(-BEYOND_INTEGERS..BEYOND_INTEGERS).contains(number) {
+                return Err(format!("json: cannot unmarshal number {number} into Go value of type int32"));
+            }
             *value = Value::Int(truncated(*number));
             Ok(())
         }
@@ -80,6 +83,11 @@ fn convert(value: &mut Value, ty: &Ty, name: Option<&str>) -> Result<(), String>
         _ => from_value::check_value(value, ty).map_err(|error| error.to_string()),
     }
 }
+
+/// Go writes numbers from here on with an exponent.
+const EXPONENT_FROM: f64 = 1e21;
+/// The first positive number that is no `i64`.
+const BEYOND_INTEGERS: f64 = 9_223_372_036_854_775_808.0;
 
 fn cannot(from: &str, to: &str) -> Result<(), String> {
     // The converter has dereferenced pointers.
@@ -112,8 +120,7 @@ fn wrapped(number: i64, ty: &Ty) -> i64 {
 
 /// Converts a floating point number to an integer. A number out of range becomes the smallest integer, as on amd64.
 fn truncated(number: f64) -> i64 {
-    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
+    if (-BEYOND_INTEGERS..BEYOND_INTEGERS).contains(&number) { number as i64 } else { i64::MIN }
 }
 
 #[cfg(test)]

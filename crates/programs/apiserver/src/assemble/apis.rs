@@ -105,6 +105,7 @@ impl Apis {
             authorizer: security.authorization.authorizer.clone(),
             roles: security.authorization.roles.clone(),
             token_issuer: security.signing.issuer(flags),
+            secret_token_signer: security.signing.of_secrets(),
             trust: Trust::new(Some(security.clients.pem.clone()), header),
             admission: security.plugins.clone(),
             webhooks,

@@ -32,7 +32,7 @@ use binnacle_registry::{Catalog, Installer, Resource, StorageOptions};
 use binnacle_request::Shutdown;
 use binnacle_scheme::ServedResources;
 use binnacle_services::{AllocatorMetrics, PortRange, ServiceConfig, service_controllers, service_hooks};
-use binnacle_subresources::{Dependencies, OutboundClients, TokenIssuer};
+use binnacle_subresources::{Dependencies, OutboundClients, TokenIssuer, TokenSigner};
 use binnacle_validation::ip::Cidr;
 use binnacle_webhook::ServiceResolver;
 use binnacle_write_hooks::{
@@ -56,6 +56,7 @@ pub(super) struct Access {
     pub(super) authorizer: Arc<dyn Authorizer>,
     pub(super) roles: Arc<RbacInformers>,
     pub(super) token_issuer: TokenIssuer,
+    pub(super) secret_token_signer: Option<Arc<dyn TokenSigner>>,
     /// The PEM text of the authorities whose client certificates are accepted.
     pub(super) trust: Trust,
     pub(super) admission: PluginOptions,
@@ -146,6 +147,7 @@ pub(super) fn built_in(
         queues: own.queues.clone(),
         hostname: plane.hostname().to_owned(),
         authorities: access.authorities.clone(),
+        token_signer: access.secret_token_signer.clone(),
     }));
     let controllers = Manager::start(stages, shutdown.clone());
     let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };

@@ -188,7 +188,8 @@ fn chooses_version_match_of_lists() {
         ("7", "", 0, false, Match::NotOlderThan(7)),
         ("7", "", 5, false, Match::Exact(7)),
         // A single object has no pages.
-        ("7", "", 5, true, Match::NotOlderThan(7)),
+        ("7", "", 5, true, Match::Reached(7)),
+        ("7", "", 0, true, Match::NotOlderThan(7)),
         ("7", "Exact", 0, true, Match::Exact(7)),
         ("7", "NotOlderThan", 5, false, Match::NotOlderThan(7)),
         ("00", "", 5, false, Match::NotOlderThan(0)),

@@ -23,6 +23,7 @@ pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     let resource = Arc::clone(&call.resource);
     let mut object = decode_object(&context, &resource, encoding, &bytes, params.validation)?;
     audit::record_request_object(&call.request.record, &object);
+    resource.check_namespace(&context, &object)?;
     if let Some(uids) = object::dedup_owner_references(&mut object) {
         context.warn(format!("{}{uids}", DUPLICATE_OWNERS));
     }

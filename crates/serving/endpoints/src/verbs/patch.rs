@@ -149,7 +149,10 @@ impl Target<'_> {
                 let kinds = resource.collection.kinds();
                 kinds.kind(&version.group, &version.version, &resource.description.kind).is_some()
             };
+            // Managers of events through the other group are dropped before.
+            let is_core = |version: &str| !version.contains('/');
             version != resource.api_version()
+                && is_core(version) == is_core(resource.api_version())
                 && entry.str_at(&["manager"]) != self.manager
                 && GroupVersion::parse(version).as_ref().is_some_and(is_served)
         })

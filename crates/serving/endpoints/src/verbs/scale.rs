@@ -96,10 +96,6 @@ async fn patch(mut call: Call) -> HandlerResult {
     let (name, resource) = (call.name().to_owned(), Arc::clone(&call.resource));
     let message = message(&resource)?;
     let is_custom = resource.collection.kind.custom.is_some();
-    let config = match kind {
-        PatchType::Apply(format) => Some(ApplyConfiguration::parse(format, &bytes, &params)?),
-        _ => None,
-    };
     let expected = ExpectedKind {
         group: GROUP,
         version: VERSION,
@@ -111,9 +107,13 @@ async fn patch(mut call: Call) -> HandlerResult {
     };
     let validation = params.validation;
     write_replicas(call, context, output, &params, &mut |context, live_scale, update| {
-        let new_scale = match &config {
-            Some(config) => apply_configuration(context, config, &live_scale, update, is_custom)?,
-            None => {
+        // The text is read after the live object, which is missing first.
+        let new_scale = match kind {
+            PatchType::Apply(format) => {
+                let config = ApplyConfiguration::parse(format, &bytes, &params)?;
+                apply_configuration(context, &config, &live_scale, update, is_custom)?
+            }
+            _ => {
                 let patch = Patch::parse(kind, &bytes, validation)?;
                 let mut new_scale = patch.apply(context, &expected, &|| live_scale.clone())?.value;
                 apply::track_update(update, Some(&live_scale), &mut new_scale);

@@ -67,6 +67,11 @@ impl<'a> ListRequest<'a> {
         self.options.labels.is_everything() && self.options.fields.is_everything()
     }
 
+    /// Returns true if the list is one of the newest state.
+    fn is_of_newest(&self) -> bool {
+        matches!(self.version, Match::Consistent | Match::Reached(_))
+    }
+
     /// Returns true for a page of all objects, or of all objects of a namespace.
     fn is_plain_page(&self) -> bool {
         self.options.limit > 0 && (self.selection.is_everything() || self.selection.is_whole_namespace())
@@ -87,8 +92,12 @@ impl ResourceStore {
         if !self.cached || self.prefers_store(list).await? {
             return self.store_source(list.version).await;
         }
+        if let Match::Reached(_) = list.version {
+            let current = self.store.current_revision().await.map_err(store_failure)?;
+            list.version.check_reached(current)?;
+        }
         match list.version {
-            Match::Consistent => {
+            Match::Consistent | Match::Reached(_) => {
                 let result = waiting(measured(Part::Storage, self.cache.wait_consistent(deadline()))).await?;
                 self.counts.add_consistent(result.is_ok());
                 match result {
@@ -122,7 +131,7 @@ impl ResourceStore {
             return Ok(false);
         }
         let is_unavailable = self.cache.is_unavailable();
-        Ok(if is_unavailable { list.is_plain_page() } else { list.version == Match::Consistent })
+        Ok(if is_unavailable { list.is_plain_page() } else { list.is_of_newest() })
     }
 
     /// Returns the store at the requested version.

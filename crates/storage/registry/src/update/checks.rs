@@ -10,7 +10,6 @@ use crate::create_gate::CreateGate;
 use crate::object;
 use crate::resource::Resource;
 use crate::stored::StoredObject;
-use crate::write_object::WriteObject;
 
 const MODIFIED: &str = "the object has been modified; please apply your changes to the latest version and try again";
 
@@ -25,17 +24,6 @@ impl UpdateRequest<'_> {
             Some(expected) => Err(self.resource.uid_conflict(self.context, self.name, expected, "")),
             None => Ok(&**gate),
         }
-    }
-
-    /// Removes the resourceVersion of an object that is created. Returns 500 if it is not a number (`Store.Update`,
-    /// which parses it before it checks whether the object exists).
-    pub(super) fn drop_version(object: &mut WriteObject) -> Result<(), Status> {
-        let version = object::resource_version(object);
-        if !version.is_empty() {
-            object::version_number(version)?;
-        }
-        object::set_metadata(object, ObjectMeta::RESOURCE_VERSION.name(), None);
-        Ok(())
     }
 
     /// Checks that the object has the uid of the options, if there is one. Returns 409 otherwise (the storage's

@@ -121,7 +121,7 @@ impl Rules<'_> {
                 if uid.is_empty() {
                     errors.push(uid.invalid("must not be empty"));
                 } else if !seen.insert(uid.str()) {
-                    errors.push(uid.duplicate());
+                    errors.push(FieldError::duplicate(&uid, uid.shown_as_json()));
                 }
             }
         }
@@ -198,7 +198,7 @@ impl Rules<'_> {
                 && per_index
                 && let Err(why) = indexes::count(failed.str(), completions)
             {
-                errors.push(failed.invalid(format!("error parsing failedIndexes: {why}")));
+                errors.push(failed.invalid_as(failed.shown_as_json(), format!("error parsing failedIndexes: {why}")));
             }
         }
         if completed_changed && !completed.is_empty() && !is_indexed(self.spec) {

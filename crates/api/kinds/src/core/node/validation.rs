@@ -191,8 +191,10 @@ fn pod_cidrs(features: &Features, cidrs: FieldRef<List<Str>>, errors: &mut Field
         return;
     }
     let parsed: Vec<_> = cidrs.strs().map(ip::parse_cidr).collect();
-    if let Some((bad, _)) = cidrs.strs().zip(&parsed).find(|(_, parsed)| parsed.is_none()) {
-        let why = format!("invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR address: {bad}");
+    if let Some((i, (bad, _))) = cidrs.strs().zip(&parsed).enumerate().find(|(_, (_, parsed))| parsed.is_none()) {
+        let why = format!(
+            "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{i}]: <nil> (invalid CIDR address: {bad})"
+        );
         errors.push(FieldError::internal(&cidrs, why));
     }
     let v6 = |cidr: &Option<ip::Cidr>| cidr.is_some_and(|cidr| cidr.is_ipv6());

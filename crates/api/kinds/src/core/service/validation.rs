@@ -87,7 +87,7 @@ pub(super) fn validate_update(features: &Features, service: FieldRef<Service>, o
         && old_spec.at(Spec::TYPE).str() == "LoadBalancer"
         && class.get() != old_spec.at(Spec::LOAD_BALANCER_CLASS).get()
     {
-        errors.push(class.invalid("may not change once set"));
+        errors.push(class.invalid_as(class.shown_as_json(), "may not change once set"));
     }
     balancer_class(spec, &mut errors);
     let port = spec.at(Spec::HEALTH_CHECK_NODE_PORT);
@@ -359,7 +359,7 @@ fn external_traffic(spec: FieldRef<Spec>, errors: &mut FieldErrors) {
     if is_externally_accessible(spec) {
         checks::required_one_of(&policy, policy.str(), &["Cluster", "Local"], errors);
     } else if !policy.is_empty() {
-        errors.push(policy.invalid("may only be set for externally-accessible services"));
+        errors.push(policy.invalid_as(policy.shown_as_json(), "may only be set for externally-accessible services"));
     }
     let port = spec.at(Spec::HEALTH_CHECK_NODE_PORT);
     match (needs_health_check_node_port(spec), port.int_or_zero()) {

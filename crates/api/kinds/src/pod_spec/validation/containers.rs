@@ -227,7 +227,7 @@ fn resize_policy(list: FieldRef<List<ContainerResizePolicy>>, pod_policy: &str, 
     for (i, item) in errors.while_room(list.items().enumerate()) {
         let resource = item.at(ContainerResizePolicy::RESOURCE_NAME).str();
         if repeated[i] {
-            errors.push(FieldError::duplicate(&item, resource));
+            errors.push(FieldError::duplicate(&item, checks::of_named_type(resource)));
         }
         checks::required_one_of(&list, resource, &["cpu", "memory"], errors);
         let policy = item.at(ContainerResizePolicy::RESTART_POLICY).str();

@@ -178,7 +178,7 @@ fn app_armor_profile(profile: FieldRef<AppArmorProfile>, errors: &mut FieldError
             }
         }
         ("RuntimeDefault" | "Unconfined", Some(_)) => {
-            errors.push(local.invalid("can only be set when AppArmor type is Localhost"));
+            errors.push(local.invalid_as(local.shown_as_json(), "can only be set when AppArmor type is Localhost"));
         }
         (given, _) => checks::one_of(&kind, given, &PROFILE_TYPES, errors),
     }

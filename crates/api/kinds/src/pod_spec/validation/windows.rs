@@ -24,14 +24,14 @@ const NOT_FOR_LINUX: &str = "windows options cannot be set for a linux pod";
 pub(super) fn options(options: FieldRef<Options>, errors: &mut FieldErrors) {
     let name = options.at(Options::GMSA_CREDENTIAL_SPEC_NAME);
     if let Some(given) = name.get_str() {
-        checks::subdomain(&name, given, errors);
+        checks::typed_subdomain(&name, given, errors);
     }
     let spec = options.at(Options::GMSA_CREDENTIAL_SPEC);
     if let Some(given) = spec.get_str() {
         if given.is_empty() {
-            errors.push(spec.invalid("gmsaCredentialSpec cannot be an empty string"));
+            errors.push(spec.invalid_as(spec.shown_as_json(), "gmsaCredentialSpec cannot be an empty string"));
         } else if given.len() > CREDENTIAL_SPEC_MAX {
-            errors.push(spec.invalid("gmsaCredentialSpec size must be under 64 KiB"));
+            errors.push(spec.invalid_as(spec.shown_as_json(), "gmsaCredentialSpec size must be under 64 KiB"));
         }
     }
     let user = options.at(Options::RUN_AS_USER_NAME);
@@ -134,7 +134,7 @@ fn windows(spec: FieldRef<PodSpec>, errors: &mut FieldErrors) {
 /// Validates `DOMAIN\user` or `user`.
 fn user_name(field: FieldRef<Str>, errors: &mut FieldErrors) {
     let name = field.str();
-    let mut wrong = |why: &str| errors.push(field.invalid(why));
+    let mut wrong = |why: &str| errors.push(field.invalid_as(field.shown_as_json(), why));
     if name.is_empty() {
         return wrong("runAsUserName cannot be an empty string");
     }

@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::{
     ContainerStatus, ImageVolumeStatus, NodeAllocatableResourceClaimStatus as Claim, PodResourceClaim,
     PodResourceClaimStatus, PodSpec, PodStatus, VolumeMountStatus, VolumeStatus,
 };
 use binnacle_fields::types::List;
+use binnacle_fields::{FieldRef, of_named_type};
 use binnacle_meta::FieldErrors;
 use binnacle_validation::pod_resources::quantity;
 use binnacle_validation::resource_names;
@@ -40,7 +40,7 @@ pub(super) fn node_allocatable(status: FieldRef<PodStatus>, spec: FieldRef<PodSp
         }
         for (name, amount) in errors.while_room(resources.entries()) {
             if !resource_names::is_native(name) {
-                errors.push(amount.invalid_as(name, "must be a node allocatable resource name"));
+                errors.push(amount.invalid_as(of_named_type(name), "must be a node allocatable resource name"));
             }
             if let Some(negative) = quantity(amount.value()).filter(|amount| amount.sign() < 0) {
                 errors.push(amount.invalid_as(negative.to_string().as_str(), "must be non-negative"));

@@ -182,7 +182,7 @@ fn claim_statuses(claims: FieldRef<List<ClaimStatus>>, spec: FieldRef<Spec>, err
         }
         let claim = claim.at(ClaimStatus::RESOURCE_CLAIM_NAME);
         if let Some(name) = claim.get_str() {
-            checks::subdomain(&claim, name, errors);
+            checks::typed_subdomain(&claim, name, errors);
         }
     }
 }
@@ -326,7 +326,7 @@ fn devices(devices: FieldRef<List<ResourceHealth>>, errors: &mut FieldErrors) {
         }
         let id = device.at(ResourceHealth::RESOURCE_ID);
         if !seen.insert(id.str()) {
-            errors.push(FieldError::duplicate(&id, id.str()));
+            errors.push(FieldError::duplicate(&id, id.shown_as_json()));
         }
     }
 }
