@@ -134,6 +134,40 @@ fn check_escapes(quoted: &str, line: usize) -> Result<(), YamlError> {
     Ok(())
 }
 
+/// Returns true if the first escape that Go does not accept, in a double-quoted scalar from its quote on, is one of a
+/// surrogate, and not one with too few digits.
+fn has_surrogate_first(quoted: &str) -> bool {
+    let mut rest = quoted.as_bytes();
+    while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {
+        let (escape, after) = rest[at..].split_at_checked(2).unwrap_or((&rest[at..], &[]));
+        let digits = match escape {
+            b"\\x" => 2,
+            b"\\u" => 4,
+            b"\\U" => 8,
+            _ => 0,
+        };
+        let found = after.iter().take(digits).take_while(|byte| byte.is_ascii_hexdigit()).count();
+        if found < digits {
+            return false;
+        }
+        let is_surrogate = |digits: &[u8]| digits[0].eq_ignore_ascii_case(&b'd') && digits[1] >= b'8';
+        if digits == 4 && is_surrogate(after) {
+            return true;
+        }
+        rest = &after[found..];
+    }
+    false
+}
+
+/// Returns a double-quoted scalar from its quote on, given a position in it.
+fn open_scalar(text: &str, position: usize) -> Option<&str> {
+    let at = text.char_indices().nth(position).map_or(text.len(), |(at, _)| at);
+    let is_escaped = |at: usize| text[..at].bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1;
+    let before = text.get(..=at).unwrap_or(text);
+    let quote = before.match_indices('"').map(|(at, _)| at).rfind(|at| !is_escaped(*at))?;
+    text.get(quote..)
+}
+
 /// The stage at which Go finds an error. Scanning and parsing count lines differently.
 enum Stage {
     Scanning,
@@ -143,6 +177,11 @@ enum Stage {
 /// Returns the error with Go's message and line.
 fn syntax_error(error: &ScanError, text: &str) -> YamlError {
     let (stage, mut problem) = problem(error.kind());
+    if matches!(error.kind(), ErrorKind::InvalidQuotedScalarHexEscape)
+        && open_scalar(text, error.marker().index()).is_some_and(has_surrogate_first)
+    {
+        problem = "found invalid Unicode character escape code".to_owned();
+    }
     // Go counts from 0, and its errors for unclosed values have the line of the text's end.
     let breaks = text.matches('\n').count();
     let marked = error.marker().line().saturating_sub(1);
@@ -268,10 +307,9 @@ fn problem(kind: &ErrorKind) -> (Stage, String) {
             (Scanning, "found unexpected end of stream")
         }
         ErrorKind::UnknownQuotedScalarEscape => (Scanning, "found unknown escape character"),
-        ErrorKind::InvalidQuotedScalarHexEscape | ErrorKind::InvalidLowSurrogateHexEscape => {
-            (Scanning, "did not find expected hexdecimal number")
-        }
+        ErrorKind::InvalidQuotedScalarHexEscape => (Scanning, "did not find expected hexdecimal number"),
         ErrorKind::InvalidUnicodeEscape
+        | ErrorKind::InvalidLowSurrogateHexEscape
         | ErrorKind::InvalidLowSurrogate
         | ErrorKind::MissingLowSurrogate
         | ErrorKind::UnpairedLowSurrogate => (Scanning, "found invalid Unicode character escape code"),
@@ -316,6 +354,10 @@ mod tests {
             ("a:\n  b: c\n  m\nd: e", key("4")),
             ("a: b\n\"m\"", key("3")),
             ("a: b\n\"m\"\n", key("3")),
+            (r#"{"a": "x\udb40\u03"#, "yaml: found invalid Unicode character escape code".to_owned()),
+            (r#"{"a": "x\ud83d\ude00\u03"#, "yaml: found invalid Unicode character escape code".to_owned()),
+            (r#"{"a": "x\u0041\u03"#, "yaml: did not find expected hexdecimal number".to_owned()),
+            (r#"{"a": "\u0041\u03", "b": "\ud83d"}"#, "yaml: did not find expected hexdecimal number".to_owned()),
             ("{a: b, ", node("1")),
             ("{a: b", mapping("1")),
             ("{a: ", node("1")),
