@@ -30,7 +30,8 @@ pub(super) fn list_and_map_types(schema: FieldRef<Props>, rules: &Rules, errors:
     } else if let Some(field) = non_atomic_item(schema).filter(|_| rules.atomic_sets) {
         let item = schema.at(Props::ITEMS).cast::<Props>();
         // kube-apiserver shows the list type for both extensions.
-        let shown = item.at(LIST_TYPE).shown_as_json();
+        let list_type = item.at(LIST_TYPE);
+        let shown = list_type.get().map_or_else(|| ErrorValue::raw("null"), |_| list_type.shown_as_json());
         let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
         errors.push(item.at(field).invalid_as(shown, detail));
     }

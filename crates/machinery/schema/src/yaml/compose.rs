@@ -134,12 +134,14 @@ fn check_escapes(quoted: &str, line: usize) -> Result<(), YamlError> {
     Ok(())
 }
 
-/// Returns true if the first escape that Go does not accept, in a double-quoted scalar from its quote on, is one of a
-/// surrogate, and not one with too few digits.
-fn has_surrogate_first(quoted: &str) -> bool {
-    let mut rest = quoted.as_bytes();
-    while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {
-        let (escape, after) = rest[at..].split_at_checked(2).unwrap_or((&rest[at..], &[]));
+/// Returns the position of the first escape that Go does not accept in a double-quoted scalar, from its quote on, and its
+/// problem.
+fn first_bad_escape(quoted: &str) -> Option<(usize, &'static str)> {
+    let mut position = 0;
+    while let Some(at) = quoted.as_bytes()[position..].iter().position(|byte| *byte == b'\\') {
+        position += at;
+        let rest = &quoted.as_bytes()[position..];
+        let (escape, after) = rest.split_at_checked(2).unwrap_or((rest, &[]));
         let digits = match escape {
             b"\\x" => 2,
             b"\\u" => 4,
@@ -148,15 +150,15 @@ fn has_surrogate_first(quoted: &str) -> bool {
         };
         let found = after.iter().take(digits).take_while(|byte| byte.is_ascii_hexdigit()).count();
         if found < digits {
-            return false;
+            return Some((position, "did not find expected hexdecimal number"));
         }
         let is_surrogate = |digits: &[u8]| digits[0].eq_ignore_ascii_case(&b'd') && digits[1] >= b'8';
         if digits == 4 && is_surrogate(after) {
-            return true;
+            return Some((position, "found invalid Unicode character escape code"));
         }
-        rest = &after[found..];
+        position += escape.len() + found;
     }
-    false
+    None
 }
 
 /// Returns a double-quoted scalar from its quote on, given a position in it.
@@ -177,10 +179,12 @@ enum Stage {
 /// Returns the error with Go's message and line.
 fn syntax_error(error: &ScanError, text: &str) -> YamlError {
     let (stage, mut problem) = problem(error.kind());
-    if matches!(error.kind(), ErrorKind::InvalidQuotedScalarHexEscape)
-        && open_scalar(text, error.marker().index()).is_some_and(has_surrogate_first)
+    if matches!(error.kind(), ErrorKind::InvalidQuotedScalarHexEscape | ErrorKind::InvalidLowSurrogateHexEscape)
+        && let Some(quoted) = open_scalar(text, error.marker().index())
+        && let Some((at, found)) = first_bad_escape(quoted)
     {
-        problem = "found invalid Unicode character escape code".to_owned();
+        let before = text.len() - quoted.len() + at;
+        return at_line(stage, text.get(..before).unwrap_or(text).matches('\n').count(), found.to_owned());
     }
     // Go counts from 0, and its errors for unclosed values have the line of the text's end.
     let breaks = text.matches('\n').count();
@@ -356,6 +360,7 @@ mod tests {
             ("a: b\n\"m\"\n", key("3")),
             (r#"{"a": "x\udb40\u03"#, "yaml: found invalid Unicode character escape code".to_owned()),
             (r#"{"a": "x\ud83d\ude00\u03"#, "yaml: found invalid Unicode character escape code".to_owned()),
+            ("{\"a\": \"x\n  \\u03", "yaml: line 2: did not find expected hexdecimal number".to_owned()),
             (r#"{"a": "x\u0041\u03"#, "yaml: did not find expected hexdecimal number".to_owned()),
             (r#"{"a": "\u0041\u03", "b": "\ud83d"}"#, "yaml: did not find expected hexdecimal number".to_owned()),
             ("{a: b, ", node("1")),

@@ -10,7 +10,7 @@ use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::types::{Int, List};
 use binnacle_fields::{Field, FieldMut, FieldRef, Message, route};
 use binnacle_meta::{ErrorValue, FieldErrors};
-use binnacle_schema::{Value, json};
+use binnacle_schema::{Object, Value, json};
 use binnacle_validation::names::inclusive_range_error;
 use binnacle_validation::tolerations;
 
@@ -50,11 +50,27 @@ pub(in crate::core::pod) fn validate(features: &Features, pod: FieldRef<Pod>, ol
         gated(spec, &mut rest, old_spec, &mut errors);
     }
     if !equal(rest.read(), old_spec) {
+        show_requests_of_empty_limits(&mut rest);
         let difference = diff::of(Spec::DEFINITION, Some(old_spec.value()), Some(rest.read().value()));
         let why = format!("pod updates may not change fields other than {CHANGEABLE}\n{difference}");
         errors.push(spec.forbidden(why));
     }
     errors
+}
+
+/// Sets the requests that kube-apiserver's defaults add to explicitly empty limits: an empty list, which only a message
+/// shows.
+fn show_requests_of_empty_limits(spec: &mut FieldMut<Spec>) {
+    for list in [Spec::CONTAINERS, Spec::INIT_CONTAINERS] {
+        for mut container in spec.items(list) {
+            let requirements = container.get_mut(Container::RESOURCES).and_then(Value::as_object_mut);
+            if let Some(requirements) = requirements
+                && requirements.get("limits").and_then(Value::as_object).is_some_and(Object::is_empty)
+            {
+                requirements.object_entry("requests");
+            }
+        }
+    }
 }
 
 /// Validates a pod's annotations if they have changed.
