@@ -9,8 +9,9 @@ use crate::Event;
 
 /// Watchers by their ranges.
 pub struct RangeWatchers<W> {
-    /// Sorted by start, then end.
-    groups: Vec<Group<W>>,
+    /// Sorted by start, then end. Boxed, since each insertion moves what follows: there are tens of thousands on a host of
+    /// logical clusters.
+    groups: Vec<Box<Group<W>>>,
 }
 
 struct Group<W> {
@@ -28,7 +29,8 @@ impl<W> RangeWatchers<W> {
             Ok(at) => self.groups[at].watchers.push(watcher.clone()),
             Err(at) => {
                 let range = range.clone();
-                self.groups.insert(at, Group { max_end: range.end.clone(), range, watchers: vec![watcher.clone()] });
+                let group = Group { max_end: Bytes::new(), range, watchers: vec![watcher.clone()] };
+                self.groups.insert(at, Box::new(group));
                 self.update_max_ends(at);
             }
         }
@@ -72,14 +74,15 @@ impl<W> RangeWatchers<W> {
                     }
                 }
             }
-            // The end of a lease deletes several keys, and all of them belong in one message.
+            // The end of a lease, or of a cluster, deletes several keys, and all of them belong in one message.
             events => {
-                for group in &self.groups {
+                let mut places: Vec<usize> = events.iter().flat_map(|event| self.places(event.key())).collect();
+                places.sort_unstable();
+                places.dedup();
+                for group in places.into_iter().map(|at| &self.groups[at]) {
                     let inside = |event: &&Event| group.range.contains(event.key());
-                    if events.iter().any(|event| inside(&event)) {
-                        for watcher in &group.watchers {
-                            deliver(watcher, &|| events.iter().filter(inside).cloned().collect());
-                        }
+                    for watcher in &group.watchers {
+                        deliver(watcher, &|| events.iter().filter(inside).cloned().collect());
                     }
                 }
             }
@@ -90,20 +93,30 @@ impl<W> RangeWatchers<W> {
         self.groups.binary_search_by(|group| (&group.range.start, &group.range.end).cmp(&(&range.start, &range.end)))
     }
 
+    /// Updates the greatest ends after the group at `from` was added, or one before it was removed. Where one is still
+    /// right, so are those behind it.
     fn update_max_ends(&mut self, from: usize) {
         let mut max_end = from.checked_sub(1).map_or_else(Bytes::new, |before| self.groups[before].max_end.clone());
         for group in &mut self.groups[from..] {
             if max_end < group.range.end {
                 max_end = group.range.end.clone();
             }
+            if group.max_end == max_end {
+                return;
+            }
             group.max_end = max_end.clone();
         }
     }
 
     fn matching<'a>(&'a self, key: &'a Bytes) -> impl Iterator<Item = &'a Group<W>> {
+        self.places(key).map(|at| &*self.groups[at])
+    }
+
+    /// Returns the places of the groups whose ranges contain a key.
+    fn places<'a>(&'a self, key: &'a Bytes) -> impl Iterator<Item = usize> + 'a {
         let started = self.groups.partition_point(|group| group.range.start <= *key);
-        let candidates = self.groups[..started].iter().rev().take_while(move |group| group.max_end > *key);
-        candidates.filter(move |group| group.range.end > *key)
+        let candidates = (0..started).rev().take_while(move |at| self.groups[*at].max_end > *key);
+        candidates.filter(move |at| self.groups[*at].range.end > *key)
     }
 }
 

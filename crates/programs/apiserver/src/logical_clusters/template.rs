@@ -1,7 +1,7 @@
 //! The objects that every new cluster of a host has, as stored bytes. They are recorded from the first new cluster, and
 //! written to later ones at once, with UIDs and times of their own, instead of being created one after the other.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use binnacle_fields::FieldMut;
 use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata};
@@ -16,17 +16,25 @@ use uuid::Uuid;
 use crate::cluster_storage::ClusterStorage;
 
 /// The resources whose objects in a new cluster differ only by their UIDs and times.
-const RESOURCES: [(&str, &str); 9] = [
+const RESOURCES: [(&str, &str); 10] = [
     ("", "namespaces"),
     ("apiregistration.k8s.io", "apiservices"),
     ("flowcontrol.apiserver.k8s.io", "flowschemas"),
     ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
+    ("networking.k8s.io", "servicecidrs"),
     ("rbac.authorization.k8s.io", "clusterrolebindings"),
     ("rbac.authorization.k8s.io", "clusterroles"),
     ("rbac.authorization.k8s.io", "rolebindings"),
     ("rbac.authorization.k8s.io", "roles"),
     ("scheduling.k8s.io", "priorityclasses"),
 ];
+
+/// Those of the resources whose objects get a condition soon after their creation.
+const WITH_CONDITIONS: [&str; 2] = ["flowschemas", "servicecidrs"];
+
+/// The times for which, and after which, missing conditions are waited for.
+const CONDITION_ATTEMPTS: usize = 200;
+const CONDITION_PAUSE: Duration = Duration::from_millis(10);
 
 /// Two times, in seconds, that are stored in as many bytes as those of this century and the next.
 const TIMES: [i64; 2] = [0x5555_5555, 0x6666_6666];
@@ -45,20 +53,36 @@ struct StoredTemplate {
 }
 
 impl Template {
-    /// Records the objects of a new cluster, which nobody has used yet.
+    /// Records the objects of a new cluster, which nobody has used yet, with their conditions.
     pub(super) async fn record(resources: &Catalog) -> Result<Self, Status> {
-        let mut objects = Vec::new();
-        for (group, plural) in RESOURCES {
-            let resource = resources.require(group, "v1", plural)?;
-            let collection = &resource.collection;
+        for _ in 0..CONDITION_ATTEMPTS {
+            let (template, has_conditions) = Self::read(resources).await?;
+            if has_conditions {
+                return Ok(template);
+            }
+            tokio::time::sleep(CONDITION_PAUSE).await;
+        }
+        // Each new cluster then sets them itself.
+        Self::read(resources).await.map(|(template, _)| template)
+    }
+
+    /// Reads the objects. Returns true if all of them have their conditions.
+    async fn read(resources: &Catalog) -> Result<(Self, bool), Status> {
+        let (mut objects, mut has_conditions) = (Vec::new(), true);
+        // An API that is not served has no objects.
+        let served = RESOURCES.iter().filter_map(|(group, plural)| resources.require(group, "v1", plural).ok());
+        for resource in served {
+            let (collection, plural) = (&resource.collection, resource.description.plural.as_str());
             let range = prefix_range(&collection.prefix);
             let request = RangeRequest { range, revision: None, limit: 0, count_only: false };
             for kv in collection.store.range(request).await.map_err(store_failure)?.kvs {
                 let object = collection.decode(&kv.value, kv.mod_revision)?;
+                has_conditions &=
+                    !WITH_CONDITIONS.contains(&plural) || !object.list_at(&["status", "conditions"]).is_empty();
                 objects.push(StoredTemplate::of(collection, kv.key, &object).await?);
             }
         }
-        Ok(Self(objects))
+        Ok((Self(objects), has_conditions))
     }
 
     /// Writes the objects to a cluster that has none. If another server of the same stores is writing them, too, each
