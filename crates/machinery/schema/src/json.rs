@@ -13,8 +13,8 @@ pub(crate) use cursor::{Cursor, InvalidJson, go_utf8};
 pub use splice::with_text_member;
 pub use untyped::{
     AnyNumberDocument, TypeMeta, check_type_meta, check_unstructured, interpret, is_type_meta_in_other_case, json_type,
-    no_type_meta, parse, parse_as_sent, parse_contents_as_texts, parse_member_texts, parse_object, parse_strict,
-    parse_with_any_number, parse_with_sent_numbers, raw_number, tree_type_meta, type_meta, unpack,
+    no_type_meta, parse, parse_as_sent, parse_contents_as_texts, parse_for_test, parse_member_texts, parse_object,
+    parse_strict, parse_with_any_number, parse_with_sent_numbers, raw_number, tree_type_meta, type_meta, unpack,
 };
 pub(crate) use untyped::{Report, free_form, kind_of, number, parse_within, round_digits};
 pub(crate) use writer::{carried, compacted, float_literal, integer_of, write_float};

@@ -189,6 +189,11 @@ pub trait Strategy: Send + Sync + 'static {
 
     // === Validation of metadata ===
 
+    /// Returns true if an object without a name gets its prefix with random letters, and not the prefix alone.
+    fn generates_names(&self) -> bool {
+        true
+    }
+
     /// Validates `metadata.name` (or `generateName` if `prefix`), and returns error messages. By default a DNS-1123
     /// subdomain is required.
     fn validate_name(&self, features: &Features, name: &str, prefix: bool) -> Vec<String> {

@@ -121,7 +121,10 @@ impl Resource {
         metadata.set(ObjectMeta::UID, Uuid::new_v4().to_string());
         let prefix = metadata.str(ObjectMeta::GENERATE_NAME);
         if !prefix.is_empty() && metadata.str(ObjectMeta::NAME).is_empty() {
-            let name = names::generate(prefix);
+            let name = match collection.kind.strategy.generates_names() {
+                true => names::generate(prefix),
+                false => prefix.to_owned(),
+            };
             metadata.set(ObjectMeta::NAME, name);
         }
         ensure_namespace(self.namespace_of(context), object)?;

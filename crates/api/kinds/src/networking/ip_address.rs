@@ -14,6 +14,11 @@ use crate::{MetadataChecks, Strategy, StrategyContext};
 pub(crate) struct IpAddress;
 
 impl Strategy for IpAddress {
+    /// The name is an address.
+    fn generates_names(&self) -> bool {
+        false
+    }
+
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
         MetadataChecks::WHOLE_OR_CHANGE
     }

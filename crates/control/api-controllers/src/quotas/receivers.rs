@@ -63,11 +63,11 @@ impl UsageReceiver {
 
     /// Returns true if the change of an object releases or adds usage that admission does not charge.
     fn usage_differs(&self, old: &Entry, new: &Entry) -> bool {
-        let usage = |entry: &Entry| {
-            let object = self.resource.collection.decode_entry(entry).ok()?;
-            Some(self.usage.of_object(&object))
-        };
-        usage(old) != usage(new)
+        let object = |entry: &Entry| self.resource.collection.decode_entry(entry).ok();
+        match (object(old), object(new)) {
+            (Some(old), Some(new)) => self.usage.differs(&old, &new),
+            (old, new) => old.is_some() != new.is_some(),
+        }
     }
 }
 

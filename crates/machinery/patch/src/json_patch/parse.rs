@@ -76,10 +76,27 @@ fn read(bytes: &[u8], names: &GoNames, validates: bool) -> Result<Patch, Status>
             operations.len()
         )));
     }
+    if operations.iter().any(|operation| operation.kind() == "test") && (rewrites || has_escaped_characters(bytes)) {
+        keep_tested_texts(&mut operations, bytes);
+    }
     found.sort_by_key(|(at, _)| *at);
     let mut findings = Findings::default();
     findings.extend(found.into_iter().map(|(_, finding)| finding));
     Ok(Patch { operations, findings, exceeds_f64: beyond.is_some(), rewrites, as_sent: false })
+}
+
+/// Returns true if a text has characters that Go escapes in strings, such as `<`.
+fn has_escaped_characters(text: &[u8]) -> bool {
+    text.iter().any(|byte| matches!(byte, b'<' | b'>' | b'&'))
+        || text.windows(3).any(|c| matches!(c, [0xe2, 0x80, 0xa8 | 0xa9]))
+}
+
+/// Replaces the values of tests: kube-apiserver compares the texts of numbers and strings, and not what they mean.
+fn keep_tested_texts(operations: &mut [Operation], bytes: &[u8]) {
+    let Ok(Value::List(items)) = json::parse_for_test(bytes, &Limits::default()) else { return };
+    for (operation, item) in operations.iter_mut().zip(&items).filter(|(operation, _)| operation.kind() == "test") {
+        operation.value = item.get("value").filter(|value| !value.is_null()).cloned();
+    }
 }
 
 /// Returns the index of the operation in a parser's finding, whose path is like `[7].op`.

@@ -35,6 +35,8 @@ pub(crate) enum Texts {
     NumbersAsSent,
     /// Numbers and strings as [`Value::Raw`], with the original text.
     AsSent,
+    /// Like `AsSent`, also strings with characters that Go escapes and the document does not.
+    Tested,
 }
 
 impl Texts {
@@ -42,8 +44,8 @@ impl Texts {
     fn rewritten(&mut self, keeps: bool, sent: &str) -> Option<Value> {
         match self {
             Self::ByValue | Self::HasRewritten => *self = Self::HasRewritten,
-            Self::NumbersAsSent | Self::AsSent if keeps => return Some(Value::Raw(sent.into())),
-            Self::NumbersAsSent | Self::AsSent => {}
+            Self::NumbersAsSent | Self::AsSent | Self::Tested if keeps => return Some(Value::Raw(sent.into())),
+            Self::NumbersAsSent | Self::AsSent | Self::Tested => {}
         }
         None
     }
@@ -106,6 +108,13 @@ pub fn parse_with_sent_numbers(bytes: &[u8], limits: &Limits) -> Result<Value, J
 /// [`Value::Raw`]. It is no document to decode, where such a value is a number.
 pub fn parse_as_sent(bytes: &[u8], limits: &Limits) -> Result<Value, JsonError> {
     let mut report = Report { texts: Texts::AsSent, ..Report::new(None) };
+    read_any_number(bytes, limits, &mut Budget::new(limits), &mut report)
+}
+
+/// Reads a document for a comparison of texts with those that Go writes: numbers and strings with another text become
+/// [`Value::Raw`], so that they differ from every value.
+pub fn parse_for_test(bytes: &[u8], limits: &Limits) -> Result<Value, JsonError> {
+    let mut report = Report { texts: Texts::Tested, ..Report::new(None) };
     read_any_number(bytes, limits, &mut Budget::new(limits), &mut report)
 }
 
@@ -428,6 +437,10 @@ pub(crate) fn free_form(
             let string = cursor.string()?;
             // Only a string with an escape has another text than the one that is written.
             let rewritten = match &string {
+                string if report.texts == Texts::Tested => {
+                    let sent = cursor.since(start);
+                    (sent != quoted(string)).then(|| Value::Raw(sent.into()))
+                }
                 Cow::Owned(string) if compacted(cursor.since(start)) != quoted(string) => {
                     report.texts.rewritten(report.texts == Texts::AsSent, cursor.since(start))
                 }

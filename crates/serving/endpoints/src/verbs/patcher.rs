@@ -145,7 +145,12 @@ impl Patch {
                     json::interpret(&patched)?;
                     return Err(JsonError::Number(number.to_owned()).to_string());
                 }
-                json::check_unstructured(&patched)?;
+                json::interpret(&patched)?;
+                if patched.str_at(&["kind"]).is_empty() {
+                    // The message has the values as the patch sends them.
+                    let shown = apply(ResultStyle::Quoted).unwrap_or(patched);
+                    return Err(format!("Object 'Kind' is missing in '{}'", json::to_string(&shown)));
+                }
                 let report_unknown = self.validation != FieldValidation::Ignore;
                 custom_resource::prune(resource, &**schema, patched, Findings::default(), report_unknown)
                     .map_err(|(_, why)| why)

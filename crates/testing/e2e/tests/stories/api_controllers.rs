@@ -370,6 +370,37 @@ async fn quotas_have_their_usage_and_limit_it() {
     .await;
 }
 
+/// A pod that gets a deadline moves from the quota of pods without one to that of pods with one.
+#[tokio::test(flavor = "multi_thread")]
+async fn usage_follows_the_scopes_of_a_pod() {
+    let server = embedded(ALL);
+    let client = server.kube().await;
+    crate::namespace(&client, "scoped").await;
+    let maps = maps(&client, "scoped");
+    wait_until("the map", async || maps.get_opt("kube-root-ca.crt").await.unwrap()).await;
+    let quotas: Api<ResourceQuota> = Api::namespaced(client.clone(), "scoped");
+    let used = async |name: &str, pods: &str| {
+        wait_until(&format!("{name} uses {pods}"), async || {
+            let used = quotas.get(name).await.unwrap().status.unwrap_or_default().used.unwrap_or_default();
+            used.get("pods").is_some_and(|used| used.0 == pods).then_some(())
+        })
+        .await;
+    };
+    for (name, scope) in [("ending", "Terminating"), ("lasting", "NotTerminating")] {
+        let quota = object(json!({"metadata": {"name": name}, "spec": {"hard": {"pods": "2"}, "scopes": [scope]}}));
+        quotas.create(&PostParams::default(), &quota).await.unwrap();
+        used(name, "0").await;
+    }
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "scoped");
+    let pod = object(json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}));
+    pods.create(&PostParams::default(), &pod).await.unwrap();
+    used("lasting", "1").await;
+    let deadline = Patch::Merge(json!({"spec": {"activeDeadlineSeconds": 3600}}));
+    pods.patch("p", &PatchParams::default(), &deadline).await.unwrap();
+    used("ending", "1").await;
+    used("lasting", "0").await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn aggregated_roles_have_the_rules_of_those_they_select() {
     let server = embedded(ALL);

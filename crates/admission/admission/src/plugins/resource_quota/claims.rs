@@ -61,6 +61,10 @@ impl Evaluator for Claims {
         selector.at(Selector::SCOPE_NAME).str() == "VolumeAttributesClass"
             && selects(selector, &attributes_classes(FieldRef::root(claim)))
     }
+
+    fn scoping<'v>(&self, claim: &'v Value) -> Vec<&'v str> {
+        attributes_classes(FieldRef::root(claim))
+    }
 }
 
 /// Returns the requested storage, or the allocated storage of an unfinished expansion if that is more.

@@ -29,6 +29,12 @@ pub(super) trait Evaluator: Send + Sync {
         let _ = (selector, object);
         false
     }
+
+    /// Returns the properties of an object by which scopes select it.
+    fn scoping<'v>(&self, object: &'v Value) -> Vec<&'v str> {
+        let _ = object;
+        Vec::new()
+    }
 }
 
 pub(super) fn number(n: usize) -> Quantity {

@@ -101,6 +101,18 @@ impl Evaluator for Pods {
             _ => false,
         }
     }
+
+    fn scoping<'v>(&self, pod: &'v Value) -> Vec<&'v str> {
+        let pod = FieldRef::<Pod>::root(pod);
+        let spec = pod.at(Pod::SPEC).detached();
+        let held = [
+            (is_terminating(spec), "Terminating"),
+            (is_best_effort(pod), "BestEffort"),
+            (has_cross_namespace_affinity(spec), "CrossNamespacePodAffinity"),
+        ];
+        let class = spec.at(PodSpec::PRIORITY_CLASS_NAME).str();
+        held.into_iter().filter(|(holds, _)| *holds).map(|(_, scope)| scope).chain([class]).collect()
+    }
 }
 
 /// Returns the quantities by the names that quotas use.

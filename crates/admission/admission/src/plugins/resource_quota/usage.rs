@@ -33,9 +33,9 @@ impl QuotaUsage {
         (!IGNORED.contains(&(group, plural))).then(|| Self(of_resource(group, plural)))
     }
 
-    /// Returns the usage of an object, in the storage version.
-    pub fn of_object(&self, object: &Value) -> QuotaAmounts {
-        self.0.usage(object)
+    /// Returns true if quotas count two versions of an object differently: its usage or its scopes have changed.
+    pub fn differs(&self, old: &Value, new: &Value) -> bool {
+        self.0.usage(old) != self.0.usage(new) || self.0.scoping(old) != self.0.scoping(new)
     }
 
     /// Returns the names that a quota limits and that this resource's objects count for, with zero amounts.
