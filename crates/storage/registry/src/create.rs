@@ -123,7 +123,7 @@ impl Resource {
         if !prefix.is_empty() && metadata.str(ObjectMeta::NAME).is_empty() {
             let name = match collection.kind.strategy.generates_names() {
                 true => names::generate(prefix),
-                false => prefix.to_owned(),
+                false => prefix.into(),
             };
             metadata.set(ObjectMeta::NAME, name);
         }
