@@ -69,7 +69,8 @@ async fn update(mut call: Call) -> HandlerResult {
     }
     audit::record_request_object(&call.request.record, &scale);
     check_name(&scale, call.name(), &call.resource, &context)?;
-    write_replicas(call, context, output, &params, &mut |_, live_scale, update| {
+    let uid = Some(object::uid(&scale)).filter(|uid| !uid.is_empty()).map(Text::from);
+    write_replicas(call, context, (output, uid), &params, &mut |_, live_scale, update| {
         let mut new_scale = scale.clone();
         apply::track_update(update, Some(&live_scale), &mut new_scale);
         Ok(new_scale)
@@ -106,7 +107,7 @@ async fn patch(mut call: Call) -> HandlerResult {
         resource: None,
     };
     let validation = params.validation;
-    write_replicas(call, context, output, &params, &mut |context, live_scale, update| {
+    write_replicas(call, context, (output, None), &params, &mut |context, live_scale, update| {
         // The text is read after the live object, which is missing first.
         let new_scale = match kind {
             PatchType::Apply(format) => {
@@ -172,17 +173,17 @@ impl apply::Versions for OneVersion<'_> {
 /// A function from the current scale to the new one, with its managers.
 type Change<'a> = dyn FnMut(&Context, Value, &apply::Update<'_>) -> Result<Value, Status> + Send + 'a;
 
-/// Writes the replicas of the scale that `change` returns.
+/// Writes the replicas of the scale that `change` returns. With a UID, the object must have it.
 async fn write_replicas(
     call: Call,
     context: Context,
-    output: Output,
+    (output, uid): (Output, Option<Text>),
     params: &WriteParams,
     change: &mut Change<'_>,
 ) -> HandlerResult {
     let resource = ScaleAdmission::wrap(&call.resource);
     let manager = call.manager(params);
-    let options = UpdateOptions { subresource: Text::new_static("scale"), ..UpdateOptions::default() };
+    let options = UpdateOptions { subresource: Text::new_static("scale"), uid, ..UpdateOptions::default() };
     let name = call.name().to_owned();
     let message = message(&resource)?;
     let scale = resource.collection.kind.scale.as_ref();
