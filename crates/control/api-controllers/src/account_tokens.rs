@@ -179,6 +179,9 @@ impl Controller {
 
     async fn sync_secret(&self, key: &TokenSecret) -> Result<(), Status> {
         let (namespace, account) = (&key.account.namespace, &key.account);
+        if account.name.is_empty() {
+            return Ok(());
+        }
         let secret = self.secrets.get(namespace, &key.name).await?;
         let secret = secret.filter(|secret| metadata(secret).at(ObjectMeta::UID).str() == key.uid.as_str());
         let found = self.accounts.get(namespace, &account.name).await?.filter(|found| {
