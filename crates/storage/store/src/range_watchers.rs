@@ -9,8 +9,8 @@ use crate::Event;
 
 /// Watchers by their ranges.
 pub struct RangeWatchers<W> {
-    /// Sorted by start, then end. Boxed, since each insertion moves what follows: there are tens of thousands on a host of
-    /// logical clusters.
+    /// Sorted by start, then end.
+    #[expect(clippy::vec_box, reason = "an insertion moves those behind it: a host of logical clusters has 30,000")]
     groups: Vec<Box<Group<W>>>,
 }
 

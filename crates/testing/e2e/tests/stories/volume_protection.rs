@@ -54,7 +54,7 @@ async fn claims_stay_as_long_as_pods_use_them() {
     let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": "used"}});
     let (pods, _) = create_pod(&client, "user", Some("node"), volume.clone()).await;
     claims.delete("used", &DeleteParams::default()).await.unwrap();
-    // What is deleted later and not used goes first, so the one in use was looked at.
+    // What is deleted later and not used goes first, so the one in use was checked before.
     create_claim(&claims, "later", json!([])).await;
     claims.delete("later", &DeleteParams::default()).await.unwrap();
     until_gone(&claims, "later").await;
