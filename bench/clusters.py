@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the logical clusters of one server: creation, memory awake and asleep, waking up, deletion.
 
-usage: clusters.py [--clusters N] [--objects N] [--workers N] [--etcd URL] SERVER
+usage: clusters.py [--clusters N] [--objects N] [--definitions N] [--workers N] [--etcd URL] SERVER
 
 SERVER is the program. It is started on a free port with a durable store in a temporary directory, or on an etcd. Memory
 is what the process alone has in memory; processor time is that of the server.
@@ -26,6 +26,18 @@ from processes import processor_seconds
 
 RESOURCE = "/apis/binnacle.dev/v1alpha1/logicalclusters"
 TOKEN = "bench"
+
+
+GROUP = "bench.test"
+
+
+def definition(n):
+    """A definition with twenty fields."""
+    fields = {"f%d" % field: {"type": "string"} for field in range(20)}
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "w%ds.%s" % (n, GROUP)},
+            "spec": {"group": GROUP, "scope": "Namespaced", "names": {"plural": "w%ds" % n, "kind": "W%d" % n}, "versions": [version]}}
 
 
 class Api:
@@ -95,9 +107,29 @@ class Run:
         self.api.call("GET", "/clusters/%s/api/v1/namespaces" % cluster)
 
     def fill(self, cluster):
+        """Creates the objects: config maps, or config maps and custom objects in turns."""
+        path, definitions = "/clusters/" + cluster, self.options.definitions
+        for n in range(definitions):
+            self.api.call("POST", path + "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition(n))
+        for n in range(definitions):
+            while not self.is_served(path, n):
+                time.sleep(0.01)
         for n in range(self.options.objects):
-            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m%d" % n}, "data": {"a": "b" * 100}}
-            self.api.call("POST", "/clusters/%s/api/v1/namespaces/default/configmaps" % cluster, body)
+            metadata = {"name": "m%d" % n}
+            if definitions and n % 2:
+                kind = n % definitions
+                body = {"apiVersion": GROUP + "/v1", "kind": "W%d" % kind, "metadata": metadata, "spec": {"f1": "b" * 100}}
+                self.api.call("POST", "%s/apis/%s/v1/namespaces/default/w%ds" % (path, GROUP, kind), body)
+            else:
+                body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "b" * 100}}
+                self.api.call("POST", path + "/api/v1/namespaces/default/configmaps", body)
+
+    def is_served(self, path, n):
+        try:
+            resources = self.api.call("GET", "%s/apis/%s/v1" % (path, GROUP))["resources"]
+        except RuntimeError:
+            return False
+        return any(resource["name"] == "w%ds" % n for resource in resources)
 
     def delete(self, cluster):
         self.api.call("DELETE", RESOURCE + "/" + cluster)
@@ -131,6 +163,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--clusters", type=int, default=100)
     parser.add_argument("--objects", type=int, default=20)
+    parser.add_argument("--definitions", type=int, default=0)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--idle", type=int, default=15, help="seconds until a cluster sleeps")
     parser.add_argument("--etcd", help="the URL of an etcd")
