@@ -153,6 +153,7 @@ pub(super) fn byte_list(items: &[Value], path: Option<&Path<'_>>, problems: &mut
                 let number = match item {
                     Value::Int(n) => format!("number {n}"),
                     Value::Float(n) => format!("number {}", float_literal(*n)),
+                    Value::Raw(text) => format!("number {text}"),
                     other => kind_of(other).to_owned(),
                 };
                 saved(path, &number, "uint8", problems);
