@@ -179,8 +179,15 @@ enum Stage {
 /// Returns the error with Go's message and line.
 fn syntax_error(error: &ScanError, text: &str) -> YamlError {
     let (stage, mut problem) = problem(error.kind());
-    if matches!(error.kind(), ErrorKind::InvalidQuotedScalarHexEscape | ErrorKind::InvalidLowSurrogateHexEscape)
-        && let Some(quoted) = open_scalar(text, error.marker().index())
+    let position = error.marker().index();
+    let is_in_scalar = match error.kind() {
+        ErrorKind::InvalidQuotedScalarHexEscape | ErrorKind::InvalidLowSurrogateHexEscape => true,
+        // The mark is at the quote, which may be a single one.
+        ErrorKind::UnclosedQuotedScalar => text.chars().nth(position) == Some('"'),
+        _ => false,
+    };
+    if is_in_scalar
+        && let Some(quoted) = open_scalar(text, position)
         && let Some((at, found)) = first_bad_escape(quoted)
     {
         let before = text.len() - quoted.len() + at;
@@ -361,6 +368,8 @@ mod tests {
             (r#"{"a": "x\udb40\u03"#, "yaml: found invalid Unicode character escape code".to_owned()),
             (r#"{"a": "x\ud83d\ude00\u03"#, "yaml: found invalid Unicode character escape code".to_owned()),
             ("{\"a\": \"x\n  \\u03", "yaml: line 2: did not find expected hexdecimal number".to_owned()),
+            (r#"{"a": "x\ud83d\ude00 "#, "yaml: found invalid Unicode character escape code".to_owned()),
+            (r#"{"a": 'x\ud83d\ude00 "#, "yaml: found unexpected end of stream".to_owned()),
             (r#"{"a": "x\u0041\u03"#, "yaml: did not find expected hexdecimal number".to_owned()),
             (r#"{"a": "\u0041\u03", "b": "\ud83d"}"#, "yaml: did not find expected hexdecimal number".to_owned()),
             ("{a: b, ", node("1")),
