@@ -258,6 +258,10 @@ fn shown_values_keep_their_texts() {
         ),
         (r#"[{"op":"add","path":"/a","value":"\u0041"},{"op":"test","path":"/a","value":"A"}]"#, r#"{"a":"\u0041"}"#),
         (r#"[{"op":"add","path":"/a","value":1.5}]"#, r#"{"a":1.5}"#),
+        (
+            r#"[{"op":"add","path":"/a","value":{"n":"a"}},{"op":"test","path":"/a","value":{"n":"a"}}]"#,
+            r#"{"a":{"n":"a"}}"#,
+        ),
     ] {
         let parsed = parse(patch.as_bytes()).unwrap();
         let sent = parsed.rewrites().then_some(patch.as_bytes());
