@@ -1,7 +1,6 @@
 //! Tokens in Secrets of type `kubernetes.io/service-account-token`: they are issued for the account in the annotation of
 //! the Secret, and go with it. They do not expire (KEP-2799 describes what replaces them).
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -38,8 +37,7 @@ struct Controller {
     accounts: Objects,
     secrets: Objects,
     signer: Arc<dyn TokenSigner>,
-    /// The file with the authorities of the server's certificate.
-    authorities: PathBuf,
+    context: ClusterContext,
     queue: Queue<Key>,
 }
 
@@ -101,8 +99,7 @@ pub(crate) async fn run(context: ClusterContext, signer: Arc<dyn TokenSigner>) {
     let Ok(secrets) = context.objects_in_name_of(&user, ("", "v1", "secrets")) else { return };
     let Ok(accounts) = context.objects_in_name_of(&user, ("", "v1", "serviceaccounts")) else { return };
     let queue = Queue::new(context.queues.queue("serviceaccount_tokens_service"));
-    let authorities = context.authorities.clone();
-    let controller = Controller { accounts, secrets, signer, authorities, queue };
+    let controller = Controller { accounts, secrets, signer, context: context.clone(), queue };
     let ClusterContext { leadership, shutdown, .. } = &context;
     let positions = [Position::default(), Position::default()];
     let (all, with_tokens) = (ListOptions::default(), with_tokens());
@@ -223,9 +220,7 @@ impl Controller {
 
     /// Adds what a Secret lacks: a token, the namespace, the authorities.
     async fn complete(&self, secret: &Value, account: &Account) -> Result<(), Status> {
-        let authorities = tokio::fs::read_to_string(&self.authorities).await;
-        let authorities =
-            authorities.map_err(|error| Status::internal(format!("{}: {error}", self.authorities.display())))?;
+        let authorities = self.context.read_authorities().await?;
         let mut missing = missing_data(secret, &account.namespace, &authorities);
         if is_empty(secret, TOKEN_KEY) {
             let claims = claims(account, metadata(secret).at(ObjectMeta::NAME).str());

@@ -73,9 +73,7 @@ impl ApiControllers {
             self.spawn_account_tokens(tasks, context);
         }
     }
-}
 
-impl ApiControllers {
     fn spawn_account_tokens(&self, tasks: &mut JoinSet<()>, context: &ClusterContext) {
         let Some(signer) = self.0.token_signer.clone() else {
             tracing::warn!(controller = account_tokens::NAME, "an external signer does not sign tokens in Secrets");

@@ -37,6 +37,13 @@ impl ClusterContext {
         Ok(self.objects_of(account, self.resources.require(group, version, plural)?))
     }
 
+    /// Returns the authorities of the server's certificate, as PEM. The file changes when the authority is renewed.
+    pub(crate) async fn read_authorities(&self) -> Result<String, Status> {
+        let file = &self.authorities;
+        let bundle = tokio::fs::read_to_string(file).await;
+        bundle.map_err(|error| Status::internal(format!("{}: {error}", file.display())))
+    }
+
     /// Returns a client that acts as a user.
     pub(crate) fn objects_in_name_of(
         &self,

@@ -186,8 +186,8 @@ impl PodClaim {
 
 fn claims_of(pod: &Value) -> impl Iterator<Item = PodClaim> {
     let pod_name = metadata(pod).at(ObjectMeta::NAME).str();
-    let spec = FieldRef::<Pod>::root(pod).at(Pod::SPEC).value();
-    FieldRef::<PodSpec>::root(spec).at(PodSpec::VOLUMES).list().iter().filter_map(move |volume| {
+    let volumes = FieldRef::<Pod>::root(pod).at(Pod::SPEC).at(PodSpec::VOLUMES).list();
+    volumes.iter().filter_map(move |volume| {
         let volume = FieldRef::<Volume>::root(volume);
         let claim = volume.at(Volume::PERSISTENT_VOLUME_CLAIM);
         if claim.is_set() {
@@ -201,8 +201,7 @@ fn claims_of(pod: &Value) -> impl Iterator<Item = PodClaim> {
 /// Returns true if a pod uses a claim, to which one of its volumes refers. A pod without a node does not: a kubelet does
 /// not start a pod whose claim is deleted.
 fn uses(pod: &Value, own: &PodClaim, claim: &Value) -> bool {
-    let spec = FieldRef::<Pod>::root(pod).at(Pod::SPEC).value();
-    let is_scheduled = !FieldRef::<PodSpec>::root(spec).at(PodSpec::NODE_NAME).str().is_empty();
+    let is_scheduled = !FieldRef::<Pod>::root(pod).at(Pod::SPEC).at(PodSpec::NODE_NAME).str().is_empty();
     is_scheduled
         && match own {
             PodClaim::Named(_) => true,

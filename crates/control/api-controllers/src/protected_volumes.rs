@@ -60,7 +60,7 @@ impl Controller {
 
 /// Returns the change that a volume needs; none while it is in use, since the end of that is a change, too.
 fn needed(volume: &Value) -> Option<Protection> {
-    let phase = FieldRef::<PersistentVolume>::root(volume).at(PersistentVolume::STATUS).value();
-    let is_bound = FieldRef::<PersistentVolumeStatus>::root(phase).at(PersistentVolumeStatus::PHASE).str() == "Bound";
+    let volume_ref = FieldRef::<PersistentVolume>::root(volume);
+    let is_bound = volume_ref.at(PersistentVolume::STATUS).at(PersistentVolumeStatus::PHASE).str() == "Bound";
     Protection::of(volume, FINALIZER).filter(|needed| !(is_bound && *needed == Protection::Waiting))
 }

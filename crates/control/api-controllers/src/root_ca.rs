@@ -22,11 +22,9 @@ const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the k
 pub(crate) async fn run(context: ClusterContext) {
     let Ok(maps) = context.objects(ACCOUNT, ("", "v1", "configmaps")) else { return };
     let ensure = |namespace: Text| {
-        let (maps, file) = (&maps, &context.authorities);
+        let (maps, context) = (&maps, &context);
         Box::pin(async move {
-            // The file changes when the authority is renewed.
-            let bundle = tokio::fs::read_to_string(file).await;
-            let bundle = bundle.map_err(|error| Status::internal(format!("{}: {error}", file.display())))?;
+            let bundle = context.read_authorities().await?;
             ensure(maps, &namespace, &bundle).await
         }) as binnacle_request::BoxFuture<'_, Result<(), Status>>
     };
