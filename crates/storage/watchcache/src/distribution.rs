@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct Distribution {
     bounds: &'static [f64],
-    /// One for each bound, and one for the values above all bounds.
-    counts: Vec<AtomicU64>,
+    /// One for each bound, and one for the values above all bounds. Created with the first value: most caches of most
+    /// clusters have none.
+    counts: OnceLock<Box<[AtomicU64]>>,
     /// In millionths.
     sum: AtomicU64,
     observer: OnceLock<Observer>,
@@ -26,8 +27,7 @@ impl fmt::Debug for Observer {
 
 impl Distribution {
     pub fn new(bounds: &'static [f64]) -> Self {
-        let counts = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
-        Self { bounds, counts, sum: AtomicU64::new(0), observer: OnceLock::new() }
+        Self { bounds, counts: OnceLock::new(), sum: AtomicU64::new(0), observer: OnceLock::new() }
     }
 
     /// Makes `observer` observe each further value. Only the first call has an effect.
@@ -41,7 +41,8 @@ impl Distribution {
 
     pub fn add(&self, value: f64) {
         let at = self.bounds.partition_point(|bound| *bound < value);
-        self.counts[at].fetch_add(1, Ordering::Relaxed);
+        let counts = self.counts.get_or_init(|| (0..=self.bounds.len()).map(|_| AtomicU64::new(0)).collect());
+        counts[at].fetch_add(1, Ordering::Relaxed);
         self.sum.fetch_add((value * 1e6) as u64, Ordering::Relaxed);
         if let Some(Observer(observer)) = self.observer.get() {
             observer(value);
@@ -55,8 +56,11 @@ impl Distribution {
             count += counter.load(Ordering::Relaxed);
             count
         };
-        let buckets = self.bounds.iter().zip(&self.counts).map(|(bound, counter)| (*bound, add(counter))).collect();
-        let all = self.counts.last().map_or(0, &mut add);
+        let Some(counts) = self.counts.get() else {
+            return (self.bounds.iter().map(|bound| (*bound, 0)).collect(), 0, 0.0);
+        };
+        let buckets = self.bounds.iter().zip(counts).map(|(bound, counter)| (*bound, add(counter))).collect();
+        let all = counts.last().map_or(0, &mut add);
         (buckets, all, self.sum.load(Ordering::Relaxed) as f64 / 1e6)
     }
 }
@@ -68,6 +72,7 @@ mod tests {
     #[test]
     fn counts_values_up_to_their_bounds() {
         let distribution = Distribution::new(&[0.5, 1.0, 2.0]);
+        assert_eq!(distribution.cumulative(), (vec![(0.5, 0), (1.0, 0), (2.0, 0)], 0, 0.0));
         let (sent, observed) = std::sync::mpsc::channel();
         distribution.set_observer(move |value| sent.send(value).unwrap());
         for value in [0.1, 0.5, 0.6, 1.5, 1.5, 9.0] {
