@@ -1,19 +1,21 @@
 //! TLS client configurations, with or without verification of the server's certificate.
 
 mod messages;
+mod sessions;
 mod verifier;
 mod x509_v1;
 
 use std::sync::Arc;
 
-use rustls::client::ResolvesClientCert;
 use rustls::client::danger::ServerCertVerifier;
+use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::crypto::CryptoProvider;
 use rustls::{ClientConfig, Error, RootCertStore};
 use rustls_pki_types::CertificateDer;
 
 pub use messages::explain;
 pub(crate) use messages::sha1_name;
+use sessions::LazySessions;
 use verifier::Verifier;
 pub use x509_v1::{tls12_signature, tls13_signature, v1_public_key, verify_v1_certificate};
 
@@ -47,6 +49,7 @@ pub fn client_config(
         None => builder.with_no_client_auth(),
     };
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.resumption = Resumption::store(Arc::new(LazySessions::default()));
     Ok(Arc::new(config))
 }
 
