@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::context::ClusterContext;
 use crate::leadership::LeadershipHandle;
+use crate::remote_contents::RemoteContents;
 use crate::selection::{ControllerName, Selection};
 use crate::{
     account_tokens, cluster_roles, finished_jobs, garbage_collector, namespaces, protected_claims, protected_volumes,
@@ -27,6 +28,8 @@ pub struct Options {
     pub hostname: String,
     /// The file with the authorities of the server's certificate, for clients to trust.
     pub authorities: PathBuf,
+    /// The extension API servers, whose objects are in namespaces, too.
+    pub remote: Option<Arc<dyn RemoteContents>>,
     /// The signer of tokens in Secrets; `None` if only another program has the key.
     pub token_signer: Option<Arc<dyn TokenSigner>>,
 }
@@ -98,6 +101,7 @@ fn run(
             leadership: LeadershipHandle::new(),
             queues: options.queues.clone(),
             authorities: options.authorities.clone(),
+            remote: options.remote.clone(),
             shutdown: shutdown.clone(),
         };
         let mut tasks = JoinSet::new();

@@ -9,6 +9,7 @@ use binnacle_registry::{Catalog, Resource};
 use binnacle_request::{Shutdown, User};
 
 use crate::leadership::LeadershipHandle;
+use crate::remote_contents::RemoteContents;
 
 /// The manager of fields that controllers set.
 const MANAGER: &str = "kube-controller-manager";
@@ -23,6 +24,8 @@ pub(crate) struct ClusterContext {
     pub(crate) queues: Queues,
     /// The file with the authorities of the server's certificate.
     pub(crate) authorities: PathBuf,
+    /// The extension API servers.
+    pub(crate) remote: Option<Arc<dyn RemoteContents>>,
     pub(crate) shutdown: Shutdown,
 }
 

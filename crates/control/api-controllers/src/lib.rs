@@ -21,10 +21,12 @@ mod protected_volumes;
 mod protection;
 mod queue;
 mod quotas;
+mod remote_contents;
 mod root_ca;
 mod selection;
 mod service_accounts;
 mod stored_resources;
 
 pub use api_controllers::{ApiControllers, Options};
+pub use remote_contents::{RemoteContents, RemoteDeletion, RemoteDeletions};
 pub use selection::{ControllerName, Selection, UnknownController};

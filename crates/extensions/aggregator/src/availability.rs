@@ -40,6 +40,7 @@ impl AggregatedServers for Aggregator {
 async fn check(remote: &Remote) -> Result<(), String> {
     let (path, user) = (remote.path(), aggregator_user());
     let request = FetchRequest {
+        delete_options: None,
         path: &path,
         accept: "",
         if_none_match: "",

@@ -6,8 +6,8 @@ use binnacle_client::PooledBody;
 use binnacle_meta::Text;
 use binnacle_request::{Body, User};
 use bytes::Bytes;
-use http::header::{ACCEPT, HOST, HeaderName, HeaderValue, IF_NONE_MATCH, USER_AGENT};
-use http::{HeaderMap, Request};
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderName, HeaderValue, IF_NONE_MATCH, USER_AGENT};
+use http::{HeaderMap, Method, Request};
 use http_body_util::{BodyExt, Limited};
 
 use crate::identity;
@@ -17,9 +17,11 @@ use crate::remote::{Connections, Remote};
 pub(crate) const PEER_PROXIED: HeaderName = HeaderName::from_static("x-kubernetes-peer-proxied");
 const AGENT: &str = "Go-http-client/2.0";
 
-/// A request to another server.
+/// A request to another server: a GET, or a DELETE if it has options of that.
 pub(crate) struct FetchRequest<'a> {
     pub(crate) path: &'a str,
+    /// As JSON.
+    pub(crate) delete_options: Option<&'static str>,
     pub(crate) accept: &'a str,
     /// Empty if there is none.
     pub(crate) if_none_match: &'a str,
@@ -111,7 +113,15 @@ pub(crate) async fn send(
 }
 
 fn build_request(address: &str, request: &FetchRequest<'_>) -> Result<Request<Body>, String> {
-    let mut http_request = Request::new(Body::empty());
+    let mut http_request = match request.delete_options {
+        None => Request::new(Body::empty()),
+        Some(options) => {
+            let mut deletion = Request::new(Body::from(Bytes::from_static(options.as_bytes())));
+            *deletion.method_mut() = Method::DELETE;
+            deletion.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            deletion
+        }
+    };
     *http_request.uri_mut() = request.path.parse().map_err(|error| format!("invalid path: {error}"))?;
     let headers = http_request.headers_mut();
     let put = |headers: &mut HeaderMap, name: HeaderName, text: &str| {

@@ -11,6 +11,7 @@
 mod aggregator;
 mod apiservices;
 mod availability;
+mod contents;
 mod fetch;
 mod forward;
 mod handler;

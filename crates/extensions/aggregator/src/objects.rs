@@ -296,6 +296,7 @@ fn apiserver() -> User {
 
 fn fetch_request<'a>(path: &'a str, user: &'a User) -> FetchRequest<'a> {
     FetchRequest {
+        delete_options: None,
         path,
         accept: "application/json",
         if_none_match: "",
@@ -306,7 +307,7 @@ fn fetch_request<'a>(path: &'a str, user: &'a User) -> FetchRequest<'a> {
     }
 }
 
-fn parse(text: &[u8]) -> Result<Value, String> {
+pub(crate) fn parse(text: &[u8]) -> Result<Value, String> {
     json::parse(text, &Limits::default()).map_err(|error| error.to_string())
 }
 

@@ -58,6 +58,11 @@ fn problem(kind: &str, content: &Content) -> Option<(&'static str, String)> {
         counted
     };
     match kind {
+        "NamespaceDeletionDiscoveryFailure" => {
+            let (count, error) = content.undiscovered.as_ref()?;
+            let message = format!("Discovery failed for some groups, {count} failing: {error}");
+            Some(("DiscoveryFailed", message))
+        }
         "NamespaceDeletionContentFailure" if !content.failures.is_empty() => {
             let mut failures = content.failures.clone();
             failures.sort();

@@ -8,7 +8,7 @@ use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::{Pod, PodSpec, PodStatus};
 use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::metadata;
-use binnacle_meta::{GroupResource, Status, Time};
+use binnacle_meta::{GroupResource, GroupVersionResource, Status, Time};
 use binnacle_registry::{Context, DeleteOptions, ListOptions, Resource, object};
 use binnacle_schema::Value;
 use binnacle_watchcache::Entry;
@@ -16,6 +16,7 @@ use futures::StreamExt;
 
 use super::NAME;
 use crate::context::{ClusterContext, account_user};
+use crate::remote_contents::{RemoteDeletion, RemoteDeletions};
 use crate::stored_resources::deletable;
 
 /// The number of resources whose objects are deleted at the same time, and the number of objects of each.
@@ -35,6 +36,8 @@ pub(super) struct Content {
     /// The number of objects by finalizer.
     pub(super) finalizers: BTreeMap<String, usize>,
     pub(super) failures: Vec<String>,
+    /// The error of discovery, and the number of group versions that it concerns.
+    pub(super) undiscovered: Option<(usize, String)>,
     /// True if only pods were deleted so far.
     pub(super) waits_for_pods: bool,
 }
@@ -74,7 +77,29 @@ impl Content {
         while let Some((resource, rest)) = deletions.next().await {
             content.add(&resource, rest);
         }
+        drop(deletions);
+        if let Some(remote) = &context.remote {
+            content.add_remote(name, remote.delete_all(name, &account_user(NAME)).await);
+        }
         content
+    }
+
+    fn add_remote(&mut self, namespace: &str, deletions: RemoteDeletions) {
+        for (resource, deletion) in deletions.resources {
+            let RemoteDeletion { deleted, remaining, finalizers, mut failure } = deletion;
+            let estimate = if finalizers.is_empty() { 0 } else { FINALIZERS_ESTIMATE };
+            if failure.is_none() && remaining > 0 && estimate == 0 {
+                failure = Some(unexpected_rest(namespace, &resource));
+            }
+            let rest = Rest { estimate, deleted, remaining, finalizers, failure };
+            self.add(&GroupResource::new(resource.group, resource.resource), rest);
+        }
+        let unknown = deletions.unknown;
+        if !unknown.is_empty() {
+            let each: Vec<String> = unknown.iter().map(|(version, why)| format!("{version}: {why}")).collect();
+            let error = format!("unable to retrieve the complete list of server APIs: {}", each.join(", "));
+            self.undiscovered = Some((unknown.len(), error));
+        }
     }
 
     fn add(&mut self, resource: &GroupResource, rest: Rest) {
@@ -91,7 +116,9 @@ impl Content {
 
     /// Returns the error of the attempt, if there is one.
     pub(super) fn error(&self) -> Option<Status> {
-        match self.failures.as_slice() {
+        let undiscovered = self.undiscovered.iter().map(|(_, error)| error);
+        let failures: Vec<&str> = undiscovered.chain(&self.failures).map(String::as_str).collect();
+        match failures.as_slice() {
             [] => None,
             [one] => Some(Status::unknown(500, one)),
             several => Some(Status::unknown(500, &format!("[{}]", several.join(", ")))),
@@ -151,9 +178,15 @@ async fn delete_and_count(
         return Ok(());
     }
     let d = &resource.description;
-    let resource = format!("{}/{}, Resource={}", d.group, d.version, d.plural);
-    let why = format!("unexpected items still remain in namespace: {namespace} for gvr: {resource}");
-    Err(Status::unknown(500, &why))
+    let resource = GroupVersionResource::new(d.group.clone(), d.version.clone(), d.plural.clone());
+    Err(Status::unknown(500, &unexpected_rest(namespace, &resource)))
+}
+
+fn unexpected_rest(
+    namespace: &str,
+    GroupVersionResource { group, version, resource }: &GroupVersionResource,
+) -> String {
+    format!("unexpected items still remain in namespace: {namespace} for gvr: {group}/{version}, Resource={resource}")
 }
 
 fn entries(mut page: binnacle_registry::Page) -> Vec<Arc<Entry>> {

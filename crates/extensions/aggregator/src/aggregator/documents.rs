@@ -161,6 +161,7 @@ async fn read(documents: &Documents, remote: &Remote, since: Instant) -> Result<
     let user = aggregator_user();
     let etag = cached.as_ref().map(|aggregated| aggregated.etag.clone()).unwrap_or_default();
     let request = FetchRequest {
+        delete_options: None,
         path: "/apis",
         accept: AGGREGATED,
         if_none_match: &etag,

@@ -157,6 +157,7 @@ impl Aggregator {
         let remote = self.0.registry.load().by_name.get(&owner)?.remote.clone()?;
         let user = aggregator_user();
         let request = FetchRequest {
+            delete_options: None,
             path: url,
             accept: "application/json",
             if_none_match: "",
@@ -207,6 +208,7 @@ pub(crate) async fn poll(inner: Weak<Inner>, name: Text, changed: Arc<Notify>) {
 async fn read(specs: &Specs, own: &ServedResources, remote: &Remote) -> Result<Spec, String> {
     let user = User::new("system:aggregator", &[]);
     let request = FetchRequest {
+        delete_options: None,
         path: V3,
         accept: "",
         if_none_match: "",

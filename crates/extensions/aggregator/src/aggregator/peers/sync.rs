@@ -109,6 +109,7 @@ impl Peers {
         let mut user = User::new(User::APISERVER, &[User::AUTHENTICATED]);
         user.uid = User::APISERVER.into();
         let request = FetchRequest {
+            delete_options: None,
             path,
             accept: ACCEPT,
             if_none_match: "",
