@@ -26,8 +26,9 @@ use tokio::task::{JoinHandle, block_in_place};
 
 use self::check::{check, state_at};
 use self::clients::{History, HistoryEvent, LAST, ObjectVersions, Objects, SHADE, ask, watch};
-use self::faults::{Faults, Random};
+use self::faults::Faults;
 use self::subjects::{Subject, version};
+use crate::random::{Random, setting};
 
 const NAMESPACE: &str = "histories";
 const CLIENTS: u64 = 8;
@@ -120,10 +121,6 @@ async fn embedded_store_is_linearizable() {
     let mut faults = Faults::new(None, servers).await;
     let seconds = setting("BINNACLE_HISTORY_SECONDS").unwrap_or(20);
     era(&mut faults, 0, seconds, Vec::new()).await;
-}
-
-fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
 /// Returns true if a server is a kube-apiserver.

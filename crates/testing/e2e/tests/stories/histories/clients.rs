@@ -13,8 +13,8 @@ use kube::api::{
 use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 
-use super::faults::Random;
 use super::subjects::{Subject, is_terminating, version};
+use crate::random::Random;
 
 pub(super) const KEYS: usize = 6;
 /// The value of the last write, and the prefix of its name.

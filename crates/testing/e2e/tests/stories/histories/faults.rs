@@ -10,22 +10,7 @@ use tokio::task::block_in_place;
 use super::NAMESPACE;
 use super::clients::KEYS;
 use super::definition::define;
-
-/// A random number generator with a seed.
-pub(super) struct Random(u64);
-
-impl Random {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub(super) fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % end as u64) as usize
-    }
-}
+use crate::random::Random;
 
 pub(super) struct Faults {
     /// `None` if there is one server with the embedded store.

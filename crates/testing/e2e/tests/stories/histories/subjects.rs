@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::NAMESPACE;
 use super::clients::LAST;
 use super::definition::{GROUP, KIND, VERSIONS};
-use super::faults::Random;
+use crate::random::Random;
 
 /// A resource under test. Each has its own history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
