@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the logical clusters of one server: creation, memory awake and asleep, waking up, deletion.
 
-usage: clusters.py [--clusters N] [--objects N] [--definitions N] [--workers N] [--etcd URL] SERVER
+usage: clusters.py [--clusters N] [--awake N] [--objects N] [--definitions N] [--workers N] [--etcd URL] SERVER
 
 SERVER is the program. It is started on a free port with a durable store in a temporary directory, or on an etcd. Memory
 is what the process alone has in memory; processor time is that of the server.
@@ -138,6 +138,43 @@ class Run:
         now = memory(self.pid)
         print("%-28s %7.1f KiB for each, %.0f MiB in all" % (name, (now - before) / len(self.names) / 1024, now / 2**20))
 
+    def many(self, restart):
+        """Many clusters, of which the last `awake` are awake with objects: memory, start of the server, deletion."""
+        before = memory(self.pid)
+        self.each("create until first list", self.create)
+        self.grown("%d of them awake" % self.options.awake, before)
+        names, self.names = self.names, self.names[-self.options.awake:]
+        self.each("%d objects in these" % self.options.objects, self.fill)
+        self.names = names
+        self.grown("awake with objects", before)
+        began = restart(self)
+        print("%-28s %7.2f s until the server says where it listens" % ("started again", time.monotonic() - began))
+        for name in (names[0], names[-1]):
+            while not self.is_answered(name):
+                time.sleep(0.01)
+            print("%-28s %7.2f s until %s has answered" % ("", time.monotonic() - began, name))
+        self.grown("asleep", before)
+        began = time.monotonic()
+        self.each("delete", self.delete)
+        self.wait_until_deleted()
+        print("%-28s %7.2f s in all" % ("deleted", time.monotonic() - began))
+        time.sleep(20)
+        self.grown("afterwards", before)
+
+    def is_answered(self, name):
+        try:
+            self.list(name)
+        except RuntimeError as error:
+            # Not known yet.
+            if ": 503 " not in str(error):
+                raise
+            return False
+        return True
+
+    def wait_until_deleted(self):
+        while self.api.call("GET", RESOURCE + "?limit=1")["items"]:
+            time.sleep(0.05)
+
     def all(self):
         before = memory(self.pid)
         self.each("create until first list", self.create)
@@ -152,8 +189,7 @@ class Run:
         self.grown("awake again", before)
         self.each("delete", self.delete)
         begin = time.monotonic()
-        while self.api.call("GET", RESOURCE)["items"]:
-            time.sleep(0.05)
+        self.wait_until_deleted()
         print("%-28s %7.2f s after the last request" % ("all deleted", time.monotonic() - begin))
         time.sleep(3)
         self.grown("afterwards", before)
@@ -165,6 +201,7 @@ def main():
     parser.add_argument("--objects", type=int, default=20)
     parser.add_argument("--definitions", type=int, default=0)
     parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--awake", type=int, help="of many clusters: how many stay awake")
     parser.add_argument("--idle", type=int, default=15, help="seconds until a cluster sleeps")
     parser.add_argument("--etcd", help="the URL of an etcd")
     parser.add_argument("server")
@@ -174,15 +211,35 @@ def main():
     with open(tokens, "w") as out:
         out.write('%s,bench,1,"system:masters"\n' % TOKEN)
     command = [options.server, "--logical-clusters", "--data-dir", os.path.join(directory, "data"), "--secure-port=0",
-               "--token-auth-file", tokens] + (["--etcd-servers", options.etcd] if options.etcd else [])
-    with open(os.path.join(directory, "log"), "w") as log:
+               "--token-auth-file", tokens, "--max-awake-logical-clusters=%d" % (options.awake or options.clusters)] + (["--etcd-servers", options.etcd] if options.etcd else [])
+    log = open(os.path.join(directory, "log"), "w")
+    process = None
+
+    def start():
+        nonlocal process
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-    try:
         found = re.search(r"https://\S+:(\d+)", process.stdout.readline())
         if not found:
             sys.exit("the server did not say where it listens: " + open(log.name).read())
+        return int(found.group(1))
+
+    def restart(run):
+        process.terminate()
+        process.wait(60)
+        # The same port, since URLs of clusters have it.
+        command[command.index("--secure-port=0")] = "--secure-port=%d" % run.api.port
+        began = time.monotonic()
+        run.api, run.pid = Api(start()), process.pid
+        return began
+
+    try:
+        port = start()
         time.sleep(3)
-        Run(options, int(found.group(1)), process.pid).all()
+        run = Run(options, port, process.pid)
+        if options.awake:
+            run.many(restart)
+        else:
+            run.all()
     finally:
         process.terminate()
         process.wait(30)
