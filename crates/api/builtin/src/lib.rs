@@ -2,10 +2,11 @@
 //! columns of `columns`. Only programs and tests use this crate; the code that serves resources sees only the types.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use binnacle_features::Gates;
 use binnacle_kinds::{BuiltInKinds, tables};
+use binnacle_meta::Text;
 use binnacle_registry::{Catalog, Installer, Resource};
 use binnacle_resources::storage_version;
 use binnacle_schema::MessageRef;
@@ -62,6 +63,33 @@ pub fn served(
     })
 }
 
+/// The built-in resources of a server, and of all clusters that it serves: their types do not depend on the store.
+pub struct BuiltInTypes {
+    served: ServedResources,
+    types: Vec<ResourceType>,
+}
+
+impl BuiltInTypes {
+    pub fn new(served: ServedResources, releases: Releases) -> Self {
+        Self { types: types(&served, releases), served }
+    }
+
+    /// Returns the resources that are served, stored or not.
+    pub fn served(&self) -> &ServedResources {
+        &self.served
+    }
+
+    /// Adds the resources to a catalog, with `installer`'s store.
+    pub fn install(&self, catalog: &Catalog, installer: &Installer) -> Vec<Arc<Resource>> {
+        let resources = installer.install(&self.types);
+        catalog.change(|snapshot| {
+            snapshot.serve(|shown| *shown = self.served.clone());
+            snapshot.insert(resources.iter().cloned());
+        });
+        resources
+    }
+}
+
 /// Adds all served and stored resources to a catalog, with `installer`'s store.
 pub fn install(
     catalog: &Catalog,
@@ -69,12 +97,7 @@ pub fn install(
     served: ServedResources,
     releases: Releases,
 ) -> Vec<Arc<Resource>> {
-    let resources = installer.install(&types(&served, releases));
-    catalog.change(|snapshot| {
-        snapshot.serve(|shown| *shown = served);
-        snapshot.insert(resources.iter().cloned());
-    });
-    resources
+    BuiltInTypes::new(served, releases).install(catalog, installer)
 }
 
 /// Returns the types of served and stored resources, in the order of discovery.
@@ -95,6 +118,9 @@ pub fn stored_type(description: &ResourceDescription, releases: Releases) -> Opt
     let storage = description.storage.clone()?;
     let message = tables::kind(&storage.group, &storage.version, &storage.kind)?;
     Some(StoredType {
+        // All clusters of a server have the same built-in types.
+        identity: Some(Text::default()),
+        indexed: OnceLock::new(),
         plural: description.plural.clone(),
         namespaced: description.namespaced,
         selectable_fields: description.selectable_fields.clone(),

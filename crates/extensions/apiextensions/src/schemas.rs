@@ -15,8 +15,8 @@ use sha2::{Digest, Sha256};
 use crate::source::SchemaSource;
 
 /// A cache of the schemas of all versions. Equal schemas of versions and definitions share everything; other schemas
-/// share equal parts.
-#[derive(Debug)]
+/// share equal parts. Clones share the cache.
+#[derive(Clone, Debug)]
 pub struct Schemas(Arc<Shared>);
 
 /// Returns the reasons why a schema is not structural.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use binnacle_schema::Value;
+use binnacle_store::Revision;
 use binnacle_structural::UnsupportedKeyword;
 use parking_lot::Mutex;
 
@@ -12,6 +13,11 @@ use parking_lot::Mutex;
 pub trait SchemaReader: Send + Sync {
     /// Returns `openAPIV3Schema` of the n-th version; `None` if it has none or cannot be read.
     fn schema(&self, version: usize) -> Option<Value>;
+
+    /// Returns the revision of the stored definition, `None` if it is not stored.
+    fn revision(&self) -> Option<Revision> {
+        None
+    }
 }
 
 /// The schemas of one definition.
@@ -47,6 +53,11 @@ impl SchemaOrigin {
     /// Returns `openAPIV3Schema` of the n-th version.
     pub fn schema(&self, version: usize) -> Option<Value> {
         self.reader().schema(version)
+    }
+
+    /// Returns the revision of the stored definition, `None` if it is not stored.
+    pub(crate) fn revision(&self) -> Option<Revision> {
+        self.reader().revision()
     }
 
     /// Replaces the reader by that of a newer origin with the same schemas.

@@ -1,6 +1,6 @@
 //! The resource types of a definition.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use binnacle_meta::Text;
 use binnacle_schema::{Message, MessageRef};
@@ -143,7 +143,12 @@ fn kind_type(
         versions: all_versions.schemas.clone(),
         with_status: all_versions.with_status.clone(),
     };
+    // A stored definition never has the same revision with other contents.
+    let revision = definition.origin.revision();
+    let identity = revision.map(|revision| format!("{}@{}", definition.uid, revision.0).into());
     let stored = StoredType {
+        identity,
+        indexed: OnceLock::new(),
         storage: stored_as,
         plural: names.plural.clone(),
         namespaced: definition.namespaced,

@@ -1,9 +1,9 @@
 //! Resource types as supplied by providers, independent of a particular server.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use binnacle_meta::Text;
-use binnacle_schema::{MessageRef, Object, Value};
+use binnacle_schema::{Message, MessageRef, Object, Value};
 
 use crate::{
     Codec, Columns, Conversion, CustomSchema, Envelope, JsonText, Kinds, ResourceDescription, SelectableField, Shared,
@@ -47,6 +47,12 @@ pub struct StoredType {
     pub scale: Option<ScaleFields>,
     /// The kinds that stored objects may have.
     pub kinds: Shared<dyn Kinds>,
+    /// Distinguishes the type from others of the same resource in the same stores: two with the same identity read all objects
+    /// alike. `None` if it is not known.
+    pub identity: Option<Text>,
+    /// The part of the schema that caches of the objects read. Built for the first object: most resources of most clusters
+    /// have none.
+    pub indexed: OnceLock<Message>,
 }
 
 /// The fields of `/scale`, as paths.

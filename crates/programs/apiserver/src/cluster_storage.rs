@@ -1,9 +1,12 @@
 //! The part of the stores that has the objects of one cluster: all of it, or the keys below a prefix.
 
 pub(crate) mod bases;
+mod loaded_bases;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
+use binnacle_apiextensions::{Schemas, StructuralRules};
 use binnacle_builtin::{Releases, stored_type};
 use binnacle_features::Features;
 use binnacle_meta::{GroupResource, Status};
@@ -19,6 +22,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use self::loaded_bases::LoadedBases;
 use crate::encryption::AtRest;
 use crate::settings::Storage;
 use crate::stores::Stores;
@@ -49,8 +53,11 @@ pub(crate) struct ClusterStorage {
     usage: Option<Arc<StorageUsage>>,
     /// The revisions, by store, before which the cluster has no history, since it was restored or forked at them.
     history: Vec<Revision>,
-    /// What a fork begins with, by store.
+    /// What a cluster begins with, by store, if that is a base.
     base: Option<Arc<[Arc<Snapshot>]>>,
+    /// True if the base is that of a fork, not that of all new clusters.
+    is_fork: bool,
+    loaded_bases: Arc<LoadedBases>,
     /// The revision at which the storage ends, for reads of the past.
     at: Option<Revision>,
 }
@@ -70,6 +77,18 @@ pub(crate) async fn check_kept(store: &dyn Store, revision: Revision) -> Result<
         true => Err(Status::bad_request(format!("revision {} is in the future: it is {} now", revision.0, newest.0))),
         false => Ok(()),
     }
+}
+
+/// Returns true if there are no keys besides these.
+async fn has_no_keys(views: &[Arc<dyn Store>], besides: &[&[u8]]) -> Result<bool, StoreError> {
+    for store in views {
+        let (range, limit) = (prefix_range(b"/"), besides.len() + 1);
+        let first = RangeRequest { range, revision: None, limit, count_only: false };
+        if store.range(first).await?.kvs.iter().any(|kv| !besides.contains(&&*kv.key)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Returns the type of the objects of a built-in resource, to read them without its registry.
@@ -96,6 +115,8 @@ impl ClusterStorage {
             usage: None,
             history: Vec::new(),
             base: None,
+            is_fork: false,
+            loaded_bases: Arc::default(),
             at: None,
         }
     }
@@ -106,6 +127,7 @@ impl ClusterStorage {
         let keyspace = format!("{root}logicalclusters/{uid}");
         let at_rest = self.at_rest.as_ref().map(|at_rest| Arc::new(at_rest.below(&format!("{keyspace}{root}"))));
         let (stores, compactions, shares) = (self.stores.clone(), self.compactions.clone(), self.shares.clone());
+        let loaded_bases = self.loaded_bases.clone();
         Self {
             stores,
             at_rest,
@@ -116,6 +138,8 @@ impl ClusterStorage {
             usage: None,
             history: Vec::new(),
             base: None,
+            is_fork: false,
+            loaded_bases,
             at: None,
         }
     }
@@ -229,13 +253,7 @@ impl ClusterStorage {
 
     /// Returns true if a logical cluster has no keys.
     pub(crate) async fn is_empty(&self) -> Result<bool, StoreError> {
-        for store in self.views() {
-            let first = RangeRequest { range: prefix_range(b"/"), revision: None, limit: 1, count_only: false };
-            if !store.range(first).await?.kvs.is_empty() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        has_no_keys(&self.views(), &[]).await
     }
 
     /// Returns the prefix of all keys of a cluster, as it sees them.
@@ -281,7 +299,22 @@ impl ClusterStorage {
         self.mark_restoring(Op::Delete).await
     }
 
-    /// Returns the same storage with the history that the cluster has, and with the base of a fork.
+    /// Returns the current revisions of the stores.
+    pub(crate) async fn current_revisions(&self) -> Result<Vec<u64>, StoreError> {
+        let mut revisions = Vec::new();
+        for store in self.stores.all() {
+            revisions.push(store.current_revision().await?.0);
+        }
+        Ok(revisions)
+    }
+
+    /// Returns true if a logical cluster has written no objects, whatever its base has.
+    pub(crate) async fn has_no_own_objects(&self) -> Result<bool, StoreError> {
+        const MARKERS: [&[u8]; 3] = [bases::ORIGIN, RESTORED, RESTORING];
+        has_no_keys(&self.own_views(), &MARKERS).await
+    }
+
+    /// Returns the same storage with the history that the cluster has, and with its base.
     pub(crate) async fn with_history(self) -> Result<Self, StoreError> {
         let origin = self.origin().await?;
         let mut history = Vec::new();
@@ -291,8 +324,24 @@ impl ClusterStorage {
             let forked = origin.as_ref().and_then(|origin| origin.revisions.get(index)).copied().unwrap_or_default();
             history.push(restored.max(Revision(forked)));
         }
-        let base = origin.map(|origin| self.snapshots(&origin.base).into());
-        Ok(Self { history, base, ..self })
+        let is_fork = origin.as_ref().is_some_and(|origin| !origin.is_of(bases::INITIAL_OBJECTS));
+        let base = match origin {
+            Some(origin) => Some(self.bases().load(&origin.base).await?),
+            None => None,
+        };
+        Ok(Self { history, base, is_fork, ..self })
+    }
+
+    /// Returns the cache of the schemas of custom resources. Forks of the same contents share one; other clusters do not, since
+    /// the time of a request would show which schemas others have.
+    pub(crate) fn schemas(&self, rules: StructuralRules) -> Schemas {
+        let make = || Ok::<_, Infallible>(Schemas::new(rules));
+        match self.base.as_ref().and_then(|base| base.first()).filter(|_| self.is_fork) {
+            Some(base) => match base.derived(Bytes::from_static(b"schemas"), make) {
+                Ok(schemas) => Schemas::clone(&schemas),
+            },
+            None => Schemas::new(rules),
+        }
     }
 
     /// Returns the storage options of the cluster's resources.

@@ -8,14 +8,16 @@
 //! A cluster may begin as a [fork](forks) of another one.
 
 mod backups;
+mod cluster_admission;
 mod cluster_info;
 mod controller;
 mod credentials;
 mod definition;
 mod domain;
-mod fork_permission;
+mod finalizer;
 mod forks;
 mod host_access;
+mod initial_objects;
 mod limits;
 mod metrics;
 mod new_identity;
@@ -24,11 +26,11 @@ mod router;
 mod slot;
 mod starts;
 mod status;
-mod template;
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use binnacle_api_controllers::Selection;
@@ -42,10 +44,10 @@ use parking_lot::RwLock;
 use tokio::task::JoinSet;
 
 pub(crate) use self::backups::Backups;
+pub(crate) use self::cluster_admission::ClusterAdmission;
 pub(crate) use self::cluster_info::ClusterInfo;
 pub(crate) use self::definition::{GROUP, PLURAL, VERSION};
 pub(crate) use self::domain::Domain;
-pub(crate) use self::fork_permission::ForkPermission;
 use self::forks::Forks;
 pub(crate) use self::host_access::{HostAccess, HostUsers};
 pub(crate) use self::ports::ListenerOptions;
@@ -89,6 +91,9 @@ pub(crate) trait ClusterHost: Send + Sync {
     /// Returns the storage of the cluster with this UID. A cluster with the same name as a former one has other keys.
     fn storage_of(&self, uid: &str) -> ClusterStorage;
 
+    /// Returns the storage of a cluster in memory, which has nothing in common with the host's.
+    fn memory_storage_of(&self, uid: &str) -> Result<ClusterStorage, BoxError>;
+
     /// Returns the file with the authorities of the serving certificate, for clients to trust.
     fn authorities(&self) -> &Path;
 
@@ -106,6 +111,8 @@ pub(crate) struct LogicalClusters {
     forks: Forks,
     /// The number of clusters that may be awake without requests.
     max_awake: usize,
+    /// True once all clusters were found after the start.
+    is_known: AtomicBool,
 }
 
 impl LogicalClusters {
@@ -125,6 +132,7 @@ impl LogicalClusters {
             slots: RwLock::default(),
             ports: Ports::new(),
             forks: Forks::default(),
+            is_known: AtomicBool::new(false),
         });
         metrics::register(&clusters, registry)?;
         tasks.spawn(controller::run(clusters.clone(), catalog.clone(), shutdown.clone()));
@@ -150,6 +158,15 @@ impl LogicalClusters {
     /// Returns a cluster that is served.
     fn find(&self, name: &str) -> Option<Arc<Slot>> {
         self.slots.read().get(name).cloned()
+    }
+
+    /// Returns true if one that is not found does not exist, or cannot be served.
+    fn are_known(&self) -> bool {
+        self.is_known.load(Ordering::Acquire)
+    }
+
+    fn mark_known(&self) {
+        self.is_known.store(true, Ordering::Release);
     }
 
     /// Serves a cluster from now on.

@@ -91,6 +91,19 @@ impl Stores {
             }
             _ => (Arc::new(EmbeddedStore::ephemeral()), None),
         };
+        Self::embedded_with(store, directory, registry)
+    }
+
+    /// Opens a store of its own in memory, without metrics.
+    pub(crate) fn in_memory() -> Result<Self, StartFailure> {
+        Self::embedded_with(Arc::new(EmbeddedStore::ephemeral()), None, &Registry::default())
+    }
+
+    fn embedded_with(
+        store: Arc<EmbeddedStore>,
+        directory: Option<PathBuf>,
+        registry: &Registry,
+    ) -> Result<Self, StartFailure> {
         let metrics = Metrics::new(registry, key_owners(ROOT)).map_err(not_registered)?;
         let timed = Arc::new(TimedStore::new(store.clone(), metrics));
         Ok(Self::Embedded { store, timed, directory })

@@ -1,7 +1,7 @@
 //! The labels and selectable fields of stored objects, for the watch cache.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata as AnyKind};
@@ -19,9 +19,6 @@ const UID_PATH: &[&str] = &[AnyKind::METADATA.name(), ObjectMeta::UID.name()];
 pub struct ResourceIndexer {
     /// True if objects are also selected by shards, which use the UID as the last field.
     sharded: bool,
-    /// The message for decoding, which only has the labels and the sources of selectable fields. Built for the first
-    /// object: most resources of most clusters have none.
-    message: OnceLock<Message>,
     kind: Arc<StoredType>,
     api_version: Text,
     names: Vec<Text>,
@@ -35,11 +32,12 @@ impl ResourceIndexer {
         let mut names: Vec<Text> = selectable(&kind).map(|field| field.name.clone()).collect();
         names.extend(sharded.then(|| Text::new_static(UID)));
         let api_version = kind.storage.group_version_kind().api_version();
-        Self { sharded, message: OnceLock::new(), kind, api_version, names, too_large }
+        Self { sharded, kind, api_version, names, too_large }
     }
 
+    /// Returns the message for decoding, which only has the labels and the sources of selectable fields.
     fn message(&self) -> &Message {
-        self.message.get_or_init(|| {
+        self.kind.indexed.get_or_init(|| {
             let reads: Vec<Vec<&str>> = selectable(&self.kind).flat_map(|field| field.value.reads()).collect();
             let mut paths: Vec<&[&str]> = vec![LABELS_PATH];
             paths.extend(reads.iter().map(Vec::as_slice));
@@ -67,6 +65,12 @@ impl Indexer for ResourceIndexer {
         let mut fields: Vec<Text> = selectable(&self.kind).map(|field| field.of(&object)).collect();
         fields.extend(self.sharded.then(|| metadata.at(ObjectMeta::UID).str().into()));
         Ok(Attrs { labels, fields, value: rewritten })
+    }
+
+    /// The names of the fields determine what is read.
+    fn sharing_key(&self) -> Option<Bytes> {
+        let identity = self.kind.identity.as_ref()?;
+        Some(format!("{identity} {}", self.names.join(",")).into())
     }
 
     fn compresses(&self) -> bool {

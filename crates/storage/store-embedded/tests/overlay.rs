@@ -5,8 +5,8 @@ mod support;
 use std::sync::Arc;
 
 use binnacle_store::{
-    Event, Expect, KeyValue, Op, OverlayStore, Pages, RangeRequest, Revision, Snapshot, Store, Txn, TxnResponse,
-    WatchMessage, prefix_range,
+    Event, Expect, KeyValue, Op, OverlayStore, Pages, RangeRequest, Revision, Snapshot, SnapshotWriter, Store, Txn,
+    TxnResponse, WatchMessage, prefix_range,
 };
 use binnacle_store_embedded::EmbeddedStore;
 use bytes::Bytes;
@@ -15,14 +15,15 @@ use support::work::Rng;
 
 /// Copies all keys of a store.
 async fn snapshot(of: &dyn Store) -> Arc<Snapshot> {
-    let snapshot = Snapshot::new(Arc::new(EmbeddedStore::ephemeral()));
+    let copy = Arc::new(EmbeddedStore::ephemeral());
+    let writer = SnapshotWriter::new(copy.clone());
     let mut pages = Pages::new(of, prefix_range(b""), Revision(0));
     while let Some(page) = pages.next().await.expect("a page") {
         for kv in page {
-            snapshot.add(kv).await.expect("a copy");
+            writer.add(kv).await.expect("a copy");
         }
     }
-    Arc::new(snapshot)
+    Arc::new(Snapshot::load(copy, b"").await.expect("a snapshot"))
 }
 
 async fn put(store: &dyn Store, key: &str, value: &str) {

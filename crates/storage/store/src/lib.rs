@@ -36,13 +36,13 @@ pub use digest::{Digest, Fingerprint, RangeDigest, ValueHash};
 pub use fair::{FairStore, WriteShare, WriteShares, WriteWaits};
 pub use keyspace::KeyspaceStore;
 pub use layered::{LayeredStore, ValueTransformer};
-pub use overlay::OverlayStore;
+pub use overlay::{Layers, OverlayStore};
 pub use pages::{PageSize, Pages};
 pub use past::PastStore;
 pub use quota::QuotaStore;
 pub use range_watchers::RangeWatchers;
 pub use read_only::ReadOnlyStore;
-pub use snapshot::{Snapshot, SnapshotRange};
+pub use snapshot::{Snapshot, SnapshotWriter};
 pub use trace::{CallSpan, CallTrace, current_trace, with_trace};
 pub use usage::{StorageLimits, StorageUsage, StoredAmount};
 
@@ -254,6 +254,12 @@ pub trait Store: Send + Sync + 'static {
     /// Fails if the engine can serve but should not get requests, for example when the disk is full.
     fn readiness(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         self.health()
+    }
+
+    /// Returns the parts of a store that has its own keys above those of a snapshot, for readers of whole ranges that keep
+    /// what they make of the snapshot.
+    fn layers(&self) -> Option<Layers> {
+        None
     }
 
     /// Releases the value that the key has had since `revision`: the caller holds a copy and rarely reads it from the

@@ -37,6 +37,20 @@ fn is_deleted(kv: &KeyValue) -> bool {
     kv.value == DELETED
 }
 
+/// The parts of an [`OverlayStore`].
+pub struct Layers {
+    /// The own keys, of which some say that one of the snapshot was deleted.
+    pub own: Arc<dyn Store>,
+    pub base: Arc<Snapshot>,
+}
+
+impl Layers {
+    /// Returns true for an own key that was deleted from the snapshot.
+    pub fn is_deleted(kv: &KeyValue) -> bool {
+        is_deleted(kv)
+    }
+}
+
 impl OverlayStore {
     pub fn new(own: Arc<dyn Store>, base: Arc<Snapshot>) -> Self {
         Self { own, base }
@@ -75,13 +89,15 @@ impl OverlayStore {
 
     /// Returns the number of keys in a range.
     async fn count(&self, request: RangeRequest) -> Result<RangeResponse, StoreError> {
-        let base = self.base.count(request.range.clone()).await?;
         let own = self.own.range(RangeRequest { limit: 1, count_only: false, ..request.clone() }).await?;
-        let mut count = base;
+        let mut count = self.base.range(&request.range).len();
+        if own.count == 0 {
+            return Ok(RangeResponse { kvs: Vec::new(), count, ..own });
+        }
         let mut pages = Pages::new(&*self.own, request.range, request.revision.unwrap_or(own.revision));
         while let Some(page) = pages.next().await? {
             for kv in page {
-                match (is_deleted(&kv), self.base.get(kv.key).await?.is_some()) {
+                match (is_deleted(&kv), self.base.get(&kv.key).is_some()) {
                     (true, true) => count -= 1,
                     (false, false) => count += 1,
                     _ => {}
@@ -120,27 +136,24 @@ impl OverlayStore {
 }
 
 /// Returns an event of the own store as one of the overlay; `None` if it changes nothing.
-async fn overlay_event(base: &Snapshot, event: Event) -> Result<Option<Event>, StoreError> {
-    let Event::Put { kv, previous } = event else { return Ok(Some(event)) };
+fn overlay_event(base: &Snapshot, event: Event) -> Option<Event> {
+    let Event::Put { kv, previous } = event else { return Some(event) };
     let previous = match previous {
         Some(previous) => (!is_deleted(&previous)).then_some(previous),
-        None => base.get(kv.key.clone()).await?,
+        None => base.get(&kv.key).cloned(),
     };
-    Ok(match (is_deleted(&kv), previous) {
+    match (is_deleted(&kv), previous) {
         (false, previous) => Some(Event::Put { kv, previous }),
         (true, None) => None,
         (true, previous) => Some(Event::Delete { key: kv.key, revision: kv.mod_revision, previous }),
-    })
+    }
 }
 
-async fn overlay_message(base: &Snapshot, message: WatchMessage) -> Result<WatchMessage, StoreError> {
-    let WatchMessage::Events(events) = message else { return Ok(message) };
+fn overlay_message(base: &Snapshot, message: WatchMessage) -> WatchMessage {
+    let WatchMessage::Events(events) = message else { return message };
     let last = events.last().map_or(Revision(0), Event::revision);
-    let mut own = Vec::with_capacity(events.len());
-    for event in events {
-        own.extend(overlay_event(base, event).await?);
-    }
-    Ok(if own.is_empty() { WatchMessage::Progress(last) } else { WatchMessage::Events(own) })
+    let own: Vec<_> = events.into_iter().filter_map(|event| overlay_event(base, event)).collect();
+    if own.is_empty() { WatchMessage::Progress(last) } else { WatchMessage::Events(own) }
 }
 
 impl Store for OverlayStore {
@@ -149,7 +162,7 @@ impl Store for OverlayStore {
             let (own, current) = self.own.get(key.clone(), revision).await?;
             let kv = match own {
                 Some(kv) => (!is_deleted(&kv)).then_some(kv),
-                None => self.base.get(key).await?,
+                None => self.base.get(&key).cloned(),
             };
             Ok((kv, current))
         })
@@ -163,31 +176,24 @@ impl Store for OverlayStore {
     }
 
     fn txn(&self, txn: Txn) -> Answer<'_, TxnResponse> {
-        Box::pin(async move {
-            match self.base.get(txn.key.clone()).await? {
-                None => self.own.txn(txn).await,
-                Some(base) => self.write_base_key(base, txn).await,
-            }
-        })
+        match self.base.get(&txn.key) {
+            None => self.own.txn(txn),
+            Some(base) => Box::pin(self.write_base_key(base.clone(), txn)),
+        }
     }
 
     fn delete_range(&self, range: Range<Bytes>) -> Answer<'_, u64> {
-        Box::pin(async move {
-            match self.base.count(range.clone()).await? {
-                0 => self.own.delete_range(range).await,
-                _ => self.delete_each(range).await,
-            }
-        })
+        match self.base.range(&range).is_empty() {
+            true => self.own.delete_range(range),
+            false => Box::pin(self.delete_each(range)),
+        }
     }
 
     fn watch(&self, range: Range<Bytes>, after: Revision) -> Answer<'_, Watch> {
         Box::pin(async move {
             let Watch { messages, control } = self.own.watch(range, after).await?;
             let base = self.base.clone();
-            let messages = messages.then(move |message| {
-                let base = base.clone();
-                async move { overlay_message(&base, message?).await }
-            });
+            let messages = messages.map(move |message| Ok(overlay_message(&base, message?)));
             Ok(Watch { messages: messages.boxed(), control: Box::new(OverlayWatchControl(control)) })
         })
     }
@@ -199,6 +205,10 @@ impl Store for OverlayStore {
                 (None, _) => self.base.is_stale(key).await,
             }
         })
+    }
+
+    fn layers(&self) -> Option<Layers> {
+        Some(Layers { own: self.own.clone(), base: self.base.clone() })
     }
 
     /// Releases own values. Those of the snapshot are shared with other overlays.

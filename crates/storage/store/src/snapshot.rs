@@ -1,33 +1,35 @@
-//! The contents of a store at one revision, copied into another store.
+//! The contents of a store at one revision, copied into another store, and read from there as a whole.
 
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use parking_lot::Mutex;
 
-use crate::{Expect, KeyValue, Op, RangeRequest, Revision, Store, StoreError, Txn};
+use crate::{Expect, KeyValue, Op, Pages, Revision, Store, StoreError, Txn};
 
-/// A copy that keeps the revisions of its keys: a value is stored behind a head with the revisions at which its key was
-/// created and last written in the original. No key is changed or deleted after it was written.
+/// A copy in memory, which keeps the revisions of its keys. Nobody changes it. All readers share one, and what they make
+/// of it.
 pub struct Snapshot {
+    /// The keys, in order.
+    kvs: Vec<KeyValue>,
     inner: Arc<dyn Store>,
+    derived: Mutex<HashMap<(TypeId, Bytes), Arc<dyn Any + Send + Sync>>>,
 }
 
-/// The keys of a range, in order.
-#[derive(Debug)]
-pub struct SnapshotRange {
-    pub kvs: Vec<KeyValue>,
-    /// True if keys beyond the limit were left out.
-    pub more: bool,
-    /// The number of all keys in the range, regardless of the limit.
-    pub count: usize,
+/// Copies keys into a store, where [`Snapshot::load`] finds them. A value is stored behind a head with the revisions at
+/// which its key was created and last written in the original. No key is changed or deleted after it was written.
+pub struct SnapshotWriter {
+    inner: Arc<dyn Store>,
 }
 
 /// The first byte of a head. No stored object begins with it.
 const FORMAT: u8 = 0;
 const HEAD: usize = 17;
 
-impl Snapshot {
+impl SnapshotWriter {
     pub fn new(inner: Arc<dyn Store>) -> Self {
         Self { inner }
     }
@@ -42,37 +44,63 @@ impl Snapshot {
         let op = Op::Put { value: value.freeze(), lease: None };
         self.inner.txn(Txn { key: kv.key, expect: Expect::Absent, op }).await.map(drop)
     }
+}
 
-    pub async fn get(&self, key: Bytes) -> Result<Option<KeyValue>, StoreError> {
-        let (kv, _) = self.inner.get(key, None).await?;
-        kv.map(original).transpose()
+impl Snapshot {
+    /// Reads a complete copy below a prefix.
+    pub async fn load(inner: Arc<dyn Store>, prefix: &[u8]) -> Result<Self, StoreError> {
+        let mut kvs = Vec::new();
+        // The keys stay as they are, so that all pages are of the same contents.
+        let mut pages = Pages::new(&*inner, crate::prefix_range(prefix), Revision(0));
+        while let Some(page) = pages.next().await? {
+            for kv in page {
+                kvs.push(original(kv)?);
+            }
+        }
+        drop(pages);
+        kvs.shrink_to_fit();
+        Ok(Self { kvs, inner, derived: Mutex::default() })
     }
 
-    /// Returns the keys of a range up to a limit; 0 means no limit.
-    pub async fn range(&self, range: Range<Bytes>, limit: usize) -> Result<SnapshotRange, StoreError> {
-        let request = RangeRequest { range, revision: None, limit, count_only: false };
-        let response = self.inner.range(request).await?;
-        let kvs = response.kvs.into_iter().map(original).collect::<Result<_, _>>()?;
-        Ok(SnapshotRange { kvs, more: response.more, count: response.count })
+    pub fn get(&self, key: &[u8]) -> Option<&KeyValue> {
+        let at = self.kvs.binary_search_by(|kv| (*kv.key).cmp(key)).ok()?;
+        self.kvs.get(at)
     }
 
-    /// Returns the number of keys in a range.
-    pub async fn count(&self, range: Range<Bytes>) -> Result<usize, StoreError> {
-        let request = RangeRequest { range, revision: None, limit: 0, count_only: true };
-        Ok(self.inner.range(request).await?.count)
+    /// Returns the keys of a range, in order.
+    pub fn range(&self, range: &Range<Bytes>) -> &[KeyValue] {
+        let before = |end: &Bytes| self.kvs.partition_point(|kv| kv.key < *end);
+        let start = before(&range.start);
+        &self.kvs[start..before(&range.end).max(start)]
+    }
+
+    /// Returns what readers derive from a part of the contents, which they share. `name` distinguishes values of one
+    /// type. If several readers derive a value at the same time, they get the first one.
+    pub fn derived<T: Send + Sync + 'static, E>(
+        &self,
+        name: Bytes,
+        derive: impl FnOnce() -> Result<T, E>,
+    ) -> Result<Arc<T>, E> {
+        let key = (TypeId::of::<T>(), name);
+        if let Some(value) = self.find_derived(&key) {
+            return Ok(value);
+        }
+        // Without the lock, since it may take long.
+        let value = Arc::new(derive()?);
+        let kept = self.derived.lock().entry(key).or_insert_with(|| value.clone()).clone();
+        Ok(kept.downcast().unwrap_or(value))
+    }
+
+    fn find_derived<T: Send + Sync + 'static>(&self, key: &(TypeId, Bytes)) -> Option<Arc<T>> {
+        self.derived.lock().get(key)?.clone().downcast().ok()
     }
 
     /// Returns true if the value of a key should be rewritten: see [`Store::is_stale`].
-    pub async fn is_stale(&self, key: Bytes) -> Result<bool, StoreError> {
+    pub(crate) async fn is_stale(&self, key: Bytes) -> Result<bool, StoreError> {
         match self.inner.get(key.clone(), None).await? {
             (Some(kv), _) => self.inner.is_stale(key, kv.mod_revision).await,
             (None, _) => Ok(false),
         }
-    }
-
-    /// Deletes the copy.
-    pub async fn delete(&self, range: Range<Bytes>) -> Result<u64, StoreError> {
-        self.inner.delete_range(range).await
     }
 }
 

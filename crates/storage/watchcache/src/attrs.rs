@@ -18,6 +18,13 @@ pub trait Indexer: Send + Sync + 'static {
     /// Reads the attributes of the object stored under `key` (the full key).
     fn index(&self, key: &[u8], value: &Bytes, revision: Revision) -> Result<Attrs, IndexError>;
 
+    /// Returns what all indexers have in common that read the same attributes, and whose objects have the same encodings:
+    /// caches of different stores then share the objects of a common [snapshot](binnacle_store::Snapshot). `None` if they
+    /// must not.
+    fn sharing_key(&self) -> Option<Bytes> {
+        None
+    }
+
     /// Returns true if objects are large and rarely read, so that their values are compressed after a while.
     fn compresses(&self) -> bool {
         false

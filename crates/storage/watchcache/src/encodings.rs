@@ -126,7 +126,18 @@ struct EncodingSet {
     budget: Arc<EncodingBudget>,
 }
 
+impl EncodingSet {
+    fn new(budget: &Arc<EncodingBudget>) -> Arc<Self> {
+        Arc::new(Self { encodings: Mutex::default(), used: AtomicBool::new(false), budget: Arc::clone(budget) })
+    }
+}
+
 impl EncodingSlot {
+    /// Creates a slot with a budget of its own, whatever that of its readers is.
+    pub(crate) fn within(budget: &Arc<EncodingBudget>) -> Self {
+        Self(OnceLock::from(EncodingSet::new(budget)))
+    }
+
     /// Returns the encoding `id`, and creates it with `encode` if it does not exist. Concurrent readers wait for it, so
     /// that it is created once; `encode` must not request an encoding of the same object.
     pub(crate) fn get_or_encode<E>(
@@ -135,13 +146,7 @@ impl EncodingSlot {
         id: SlotKey,
         encode: impl FnOnce() -> Result<Bytes, E>,
     ) -> Result<Bytes, E> {
-        let set = self.0.get_or_init(|| {
-            Arc::new(EncodingSet {
-                encodings: Mutex::default(),
-                used: AtomicBool::new(false),
-                budget: Arc::clone(budget),
-            })
-        });
+        let set = self.0.get_or_init(|| EncodingSet::new(budget));
         let mut encodings = set.encodings.lock();
         if let Some((_, bytes)) = encodings.iter().find(|(own, _)| *own == id) {
             set.used.store(true, Ordering::Relaxed);

@@ -37,6 +37,12 @@ impl Entry {
         }
     }
 
+    /// Returns the entry with a limit on its encodings, whatever that of its readers is. Values of such entries are not
+    /// compressed.
+    pub(crate) fn within(self, budget: &Arc<EncodingBudget>) -> Self {
+        Self { encodings: EncodingSlot::within(budget), ..self }
+    }
+
     /// Returns `namespace/name`, or `name` without a namespace: the key without the resource's prefix.
     pub fn path(&self) -> &str {
         self.meta.path()

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use binnacle_store::{Digest, KeyValue, PageSize, Pages, Revision, StoreError, ValueHash, Watch, WatchMessage};
+use binnacle_store::{Digest, KeyValue, Layers, PageSize, Pages, Revision, StoreError, ValueHash, Watch, WatchMessage};
 use binnacle_work::{Caller, WorkBudget};
 use bytes::Bytes;
 use futures::StreamExt;
@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::attrs::Meta;
 use crate::consistency::{Checker, Inconsistency, diagnose};
+use crate::encodings::EncodingBudget;
 use crate::entry::{Entry, Event};
 use crate::index::Objects;
 use crate::shared::Shared;
@@ -150,30 +151,75 @@ async fn list_or_resume(shared: &Shared, resumes: bool, restored: bool) -> Resul
 
 async fn list_all(shared: &Shared, revision: Revision) -> Result<(Objects, Digest), StoreError> {
     let cached = shared.state.lock().objects.clone();
-    let mut objects = Objects::new();
-    let mut digest = Digest::default();
-    let mut pages = Pages::new(&*shared.store, shared.range.clone(), revision).sized(PAGE_SIZE).streamed();
+    let (layers, mut objects, mut digest) = match from_base(shared)? {
+        Some((layers, base)) => (Some(layers), base.objects.clone(), base.digest),
+        None => (None, Objects::new(), Digest::default()),
+    };
+    let store = layers.as_ref().map_or(&*shared.store, |layers| &*layers.own);
+    let mut pages = Pages::new(store, shared.range.clone(), revision).sized(PAGE_SIZE).streamed();
     while let Some(page) = pages.next().await? {
         for (count, kv) in page.into_iter().enumerate() {
             if count % YIELD_INTERVAL == YIELD_INTERVAL - 1 {
                 tokio::task::yield_now().await;
             }
             let Some(path) = path_of(shared, &kv.key) else { continue };
-            let entry = match cached.get(path) {
-                Some(same) if is_same(same, &kv) => Arc::clone(same),
-                other => {
-                    pace(&kv);
-                    let (meta, value) = decode_attributes(shared, path, &kv)?;
-                    let entry = Arc::new(entry(shared, meta, value, &kv, other.map(|old| &old.meta)));
-                    queue_compression(shared, [&entry]);
-                    entry
-                }
+            let replaced = if layers.is_some() && Layers::is_deleted(&kv) {
+                objects.remove(path)
+            } else {
+                let entry = match cached.get(path) {
+                    Some(same) if is_same(same, &kv) => Arc::clone(same),
+                    other => {
+                        let entry = Arc::new(read_entry(shared, path, &kv, other.map(|old| &old.meta))?);
+                        queue_compression(shared, [&entry]);
+                        entry
+                    }
+                };
+                digest.add(entry.fingerprint());
+                objects.insert(entry.meta.clone(), entry)
             };
-            digest.add(entry.fingerprint());
-            objects.insert(entry.meta.clone(), entry);
+            if let Some(replaced) = replaced {
+                digest.remove(replaced.fingerprint());
+            }
         }
     }
     Ok((objects, digest))
+}
+
+fn read_entry(shared: &Shared, path: &str, kv: &KeyValue, old: Option<&Meta>) -> Result<Entry, StoreError> {
+    pace(kv);
+    let (meta, value) = decode_attributes(shared, path, kv)?;
+    Ok(entry(shared, meta, value, kv, old))
+}
+
+/// The objects of a snapshot, which the caches of all stores above it share.
+struct BaseObjects {
+    objects: Objects,
+    digest: Digest,
+}
+
+/// The limit on the encodings of such objects, as a multiple of their stored bytes: JSON and protobuf of all fit.
+const ENCODED_SIZE: usize = 4;
+
+/// Returns the objects of the store's snapshot, if it has one and all readers make the same of it.
+fn from_base(shared: &Shared) -> Result<Option<(Layers, Arc<BaseObjects>)>, StoreError> {
+    let Some((layers, key)) = shared.store.layers().zip(shared.indexer.sharing_key()) else { return Ok(None) };
+    let name = Bytes::from([&shared.range.start[..], &key[..]].concat());
+    let base = layers.base.derived(name, || {
+        let kvs = layers.base.range(&shared.range);
+        let stored: usize = kvs.iter().map(|kv| kv.value.len()).sum();
+        let budget = EncodingBudget::new(stored * ENCODED_SIZE);
+        let mut base = BaseObjects { objects: Objects::new(), digest: Digest::default() };
+        for kv in kvs {
+            let Some(path) = path_of(shared, &kv.key) else { continue };
+            pace(kv);
+            let (meta, value) = decode_attributes(shared, path, kv)?;
+            let entry = Arc::new(Entry::new(meta, value, false, kv).within(&budget));
+            base.digest.add(entry.fingerprint());
+            base.objects.insert(entry.meta.clone(), entry);
+        }
+        Ok::<_, StoreError>(base)
+    })?;
+    Ok(Some((layers, base)))
 }
 
 /// Returns true if an entry was created from this version. The value is compared as well, since a restored store can

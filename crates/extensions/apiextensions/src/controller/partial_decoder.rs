@@ -12,6 +12,7 @@ use binnacle_fields::{FieldMut, Route};
 use binnacle_meta::Status;
 use binnacle_registry::Resource;
 use binnacle_schema::{Message, Value};
+use binnacle_store::Revision;
 use binnacle_watchcache::Entry;
 
 /// Decodes parts of definitions in the watch cache.
@@ -57,6 +58,10 @@ impl PartialDecoder {
 }
 
 impl SchemaReader for StoredDefinition {
+    fn revision(&self) -> Option<Revision> {
+        Some(self.entry.revision())
+    }
+
     fn schema(&self, version: usize) -> Option<Value> {
         let entry = &self.entry;
         // `part` logs its errors. The definition was readable when the server started to serve it.

@@ -87,8 +87,8 @@ impl CustomResources {
         resolver: Arc<dyn ServiceResolver>,
         metrics: ConversionMetrics,
         rules: DefinitionRules,
+        schemas: Schemas,
     ) -> Self {
-        let schemas = Schemas::new(rules.structure);
         Self { catalog, installer, kinds, rules, schemas, resolver, metrics, served: Mutex::default() }
     }
 

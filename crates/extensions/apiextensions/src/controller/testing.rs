@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::Definition;
+use crate::{Definition, Schemas};
 use binnacle_meta::FieldErrors;
 use binnacle_registry::admission::AdmitAll;
 use binnacle_registry::{Catalog, Installer, StorageOptions};
@@ -21,7 +21,9 @@ pub(super) fn custom_resources() -> (Catalog, CustomResources) {
     let resolver = Arc::new(ServiceAddresses::new(catalog.clone(), ServiceRouting::ClusterIp, None));
     let metrics = ConversionMetrics::register(&binnacle_metrics::Registry::new()).expect("a registry of its own");
     let rules = DefinitionRules { structure: |_, _| FieldErrors::new(), invalid_bundle: |bundle| bundle == "none" };
-    let custom = CustomResources::new(catalog.clone(), installer, binnacle_builtin::kinds(), resolver, metrics, rules);
+    let schemas = Schemas::new(rules.structure);
+    let kinds = binnacle_builtin::kinds();
+    let custom = CustomResources::new(catalog.clone(), installer, kinds, resolver, metrics, rules, schemas);
     (catalog, custom)
 }
 

@@ -21,7 +21,7 @@ use binnacle_webhook::ServiceResolver;
 use binnacle_write_hooks::CertificateDurations;
 
 use super::address::{external_address, reachable};
-use super::built_in::{Access, BuiltIn, built_in};
+use super::built_in::{Access, BuiltIn, DEFINITION_RULES, built_in};
 use super::inputs::Base;
 use super::manifests::AdmissionManifests;
 use super::policies::AdmissionPolicies;
@@ -123,14 +123,14 @@ impl Apis {
         };
         let storage = security.storage.options(&base.config.storage, &base.features);
         let built_in = built_in(
-            storage,
+            (storage, security.storage.schemas(DEFINITION_RULES.structure)),
             catalog,
             &access,
             SocketAddr::new(base.address.ip(), base.advertised_port),
-            &base.config,
+            (&base.config, &base.types),
             security.outbound_clients.clone(),
             &signals.shutdown,
-        )?;
+        );
         Ok(Self { security, signals, auditor, access, manifests, peers, read_only, built_in })
     }
 }

@@ -12,11 +12,11 @@ use binnacle_aggregator::{
 };
 use binnacle_api_controllers::{ApiControllers, Options as ControllerOptions};
 use binnacle_apiextensions::{
-    ConversionMetrics, CustomResources, DefinitionRules, VersionRegistrar, definition_controller,
+    ConversionMetrics, CustomResources, DefinitionRules, Schemas, VersionRegistrar, definition_controller,
 };
 use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
-use binnacle_builtin::Releases;
+use binnacle_builtin::BuiltInTypes;
 use binnacle_controllers::{Controller, Manager, Queues};
 use binnacle_controlplane::{
     Bootstrap, Config, ControlPlane, EndpointReconciler, RbacInformers, Trust, default_advertise_address,
@@ -44,8 +44,8 @@ use super::address::external_address;
 use super::policies::AdmissionPolicies;
 use super::webhooks::AdmissionWebhooks;
 use crate::authorization::UnsafeDeletion;
-use crate::logical_clusters::ForkPermission;
-use crate::settings::{Settings, SettingsError};
+use crate::logical_clusters::ClusterAdmission;
+use crate::settings::Settings;
 
 /// The maximum bytes of encodings that are cached beside the stored objects.
 const ENCODING_BUDGET: usize = 256 << 20;
@@ -84,19 +84,24 @@ pub(super) struct BuiltIn {
     pub(super) resources: Vec<Arc<Resource>>,
 }
 
+/// The rules of definitions that are written to their conditions.
+pub(crate) const DEFINITION_RULES: DefinitionRules = DefinitionRules {
+    structure: binnacle_kinds::structural_violations,
+    invalid_bundle: binnacle_kinds::is_invalid_ca_bundle,
+};
+
 /// Creates the built-in resources in the served versions, with their admission, and starts the controllers.
 pub(super) fn built_in(
-    storage: StorageOptions,
+    (storage, schemas): (StorageOptions, Schemas),
     set: Catalog,
     access: &Access,
     address: SocketAddr,
-    config: &Settings,
+    (config, types): (&Settings, &BuiltInTypes),
     outbound_clients: OutboundClients,
     shutdown: &Shutdown,
-) -> Result<BuiltIn, SettingsError> {
-    let served = served_apis(config)?;
+) -> BuiltIn {
     let own = control_plane_config(config, address, access);
-    let registrations = Registrations::built_in(&local_apis(&served));
+    let registrations = Registrations::built_in(&local_apis(types.served()));
     warn_of_unreachable_endpoint(config, own.advertised);
     let lookup: Arc<dyn Lookup> = Arc::new(ResourceLookup::new(set.clone()));
     let mut plugins = binnacle_admission::all(
@@ -111,7 +116,7 @@ pub(super) fn built_in(
     let chain = AdmissionChain::new(plugins, &access.admission_metrics)
         .expect("the plugins that are built have a place in the order");
     let admission: Arc<dyn Admission> = match config.misc.logical_clusters {
-        true => Arc::new(ForkPermission::new(Arc::new(chain), access.authorizer.clone())),
+        true => Arc::new(ClusterAdmission::new(Arc::new(chain), access.authorizer.clone())),
         false => Arc::new(chain),
     };
     let dependencies = Dependencies {
@@ -126,17 +131,15 @@ pub(super) fn built_in(
     };
     let installer =
         Installer::new(storage, dependencies.admission.clone(), hooks(&set, &own.services, access), ENCODING_BUDGET);
-    let resources = binnacle_builtin::install(&set, &installer, served, Releases::of(&config.generic.gates));
+    let resources = types.install(&set, &installer);
     let custom = CustomResources::new(
         set.clone(),
         Arc::new(installer),
         binnacle_builtin::kinds(),
         access.services.clone(),
         access.conversions.clone(),
-        DefinitionRules {
-            structure: binnacle_kinds::structural_violations,
-            invalid_bundle: binnacle_kinds::is_invalid_ca_bundle,
-        },
+        DEFINITION_RULES,
+        schemas,
     );
     let plane = ControlPlane::new(set.clone(), own.clone());
     let mut stages = stages(&plane, &own, &set, custom, registrations, access);
@@ -147,6 +150,7 @@ pub(super) fn built_in(
         queues: own.queues.clone(),
         hostname: plane.hostname().to_owned(),
         authorities: access.authorities.clone(),
+        remote: Some(Arc::new(access.aggregator.clone())),
         token_signer: access.secret_token_signer.clone(),
     }));
     let controllers = Manager::start(stages, shutdown.clone());
@@ -155,15 +159,7 @@ pub(super) fn built_in(
         .discovery_metrics(access.discovery_metrics.clone())
         .min_request_timeout(config.generic.min_request_timeout)
         .unsafe_deletes(Arc::new(UnsafeDeletion(access.authorizer.clone())));
-    Ok(BuiltIn { api: Arc::new(api), plane, controllers, resources })
-}
-
-/// Returns the APIs to serve: those that the flags enable and the emulated version has.
-fn served_apis(config: &Settings) -> Result<ServedResources, SettingsError> {
-    let served = config.served()?;
-    Ok(binnacle_builtin::served(Releases::of(&config.generic.gates), |version, resource| {
-        served.contains(version, resource)
-    }))
+    BuiltIn { api: Arc::new(api), plane, controllers, resources }
 }
 
 /// Returns the hooks of resources that need more than the store, by group and kind.

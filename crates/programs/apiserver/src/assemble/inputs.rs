@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use binnacle_admission::PluginOptions;
+use binnacle_builtin::{BuiltInTypes, Releases};
 use binnacle_controlplane::identity_lease_name;
 use binnacle_egress::{DialMetrics, Egress};
 use binnacle_features::Features;
@@ -25,7 +26,7 @@ use crate::assembled_server::FrontRuntime;
 use crate::cluster_storage::ClusterStorage;
 use crate::data_dir::{DataDir, default_path};
 use crate::encryption::AtRest;
-use crate::settings::Settings;
+use crate::settings::{Settings, SettingsError};
 use crate::signing::ExternalKeys;
 use crate::stand_in;
 use crate::stores::Stores;
@@ -36,6 +37,8 @@ pub(super) struct Base {
     pub(super) features: Arc<Features>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) egress: Egress,
+    /// The built-in resources, which all clusters of the process share.
+    pub(super) types: Arc<BuiltInTypes>,
     /// The name of this server's identity lease.
     pub(super) server_name: String,
     pub(super) address: SocketAddr,
@@ -81,6 +84,7 @@ impl Inputs {
         let front = FrontRuntime::start().map_err(StartFailure::Runtime)?;
         let canary = front.watch_workers();
         let features = Arc::new(config.features());
+        let types = Arc::new(built_in_types(&config)?);
         let version = build(config.generic.reported_version.as_deref());
         let metrics = Metrics::of(&version, &features).map_err(not_registered)?;
         let egress = load_egress(&config, metrics.registry())?;
@@ -101,10 +105,17 @@ impl Inputs {
         let admin_socket = stores.open_admin_socket();
         let advertised_port = address.port();
         let storage = ClusterStorage::of_host(stores, at_rest, config.misc.logical_clusters);
-        let base = Base { config, features, metrics, egress, server_name, address, advertised_port, url };
+        let base = Base { config, features, types, metrics, egress, server_name, address, advertised_port, url };
         let holdings = Holdings { front, relays: RelayThreads::shared(), port, data, disk_failed, admin_socket };
         Ok((Self { base, canary, storage, files, external, plugins }, holdings))
     }
+}
+
+/// Returns the built-in resources to serve: those that the flags enable and the emulated version has.
+fn built_in_types(config: &Settings) -> Result<BuiltInTypes, SettingsError> {
+    let (served, releases) = (config.served()?, Releases::of(&config.generic.gates));
+    let is_served = |version: &_, resource: &_| served.contains(version, resource);
+    Ok(BuiltInTypes::new(binnacle_builtin::served(releases, is_served), releases))
 }
 
 /// Registers the metrics of crates that maintain their values themselves.

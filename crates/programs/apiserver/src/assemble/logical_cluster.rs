@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 
 use binnacle_api_controllers::Selection;
 use binnacle_audit::Auditor;
+use binnacle_builtin::BuiltInTypes;
 use binnacle_client::IssuedIdentity;
 use binnacle_controlplane::{Bootstrap, EndpointReconciler, identity_lease_name};
 use binnacle_egress::Egress;
@@ -32,6 +33,7 @@ use crate::cluster_storage::ClusterStorage;
 use crate::logical_clusters::{ClusterHost, ClusterInfo, Domain, HostAccess, HostUsers, StartOptions};
 use crate::look_back::{LeaseHistory, LookBack, MAX_VIEWS, Times};
 use crate::settings::{Authentication, Authorization, Debugging, ServiceAccounts, Settings};
+use crate::stores::Stores;
 
 /// The annotation of audit events with the name of the cluster.
 const AUDIT_ANNOTATION: &str = "binnacle.dev/logical-cluster";
@@ -40,6 +42,7 @@ const AUDIT_ANNOTATION: &str = "binnacle.dev/logical-cluster";
 pub(super) struct SharedHost {
     settings: Settings,
     features: Arc<Features>,
+    types: Arc<BuiltInTypes>,
     storage: ClusterStorage,
     canary: Arc<Canary>,
     egress: Egress,
@@ -74,6 +77,7 @@ impl SharedHost {
             itself: itself.clone(),
             settings: settings_of_clusters(&base.config),
             features: base.features.clone(),
+            types: base.types.clone(),
             storage: host.storage.clone(),
             canary: host.canary.clone(),
             egress: base.egress.clone(),
@@ -143,7 +147,8 @@ impl SharedHost {
         register_metrics(&config, metrics.registry()).map_err(not_registered)?;
         let server_name = identity_lease_name(config.misc.hostname.as_deref());
         let (egress, address) = (self.egress.clone(), self.address);
-        let base = Base { config, features, metrics, egress, server_name, address, advertised_port, url };
+        let types = self.types.clone();
+        let base = Base { config, features, types, metrics, egress, server_name, address, advertised_port, url };
         Ok(Inputs { base, canary: self.canary.clone(), storage, files, external: None, plugins })
     }
 
@@ -236,6 +241,10 @@ impl ClusterHost for SharedHost {
 
     fn storage_of(&self, uid: &str) -> ClusterStorage {
         self.storage.of_logical_cluster(uid)
+    }
+
+    fn memory_storage_of(&self, uid: &str) -> Result<ClusterStorage, BoxError> {
+        Ok(ClusterStorage::of_host(Stores::in_memory()?, None, false).of_logical_cluster(uid))
     }
 
     fn authorities(&self) -> &Path {

@@ -1,11 +1,13 @@
-//! Bases of forks: snapshots of clusters, shared by all forks of the same contents.
+//! Bases: contents with which several clusters begin. Forks of the same contents share one, and so do new clusters.
 //!
-//! A base is below the root of the stores beside the clusters: its record, one key for each fork that uses it, and the
-//! snapshot. Its ID is never used again, so that several servers may complete or delete it at the same time.
+//! A base is below the root of the stores beside the clusters: its record, one key for each cluster that uses it, and the
+//! contents. Its ID is never used again, so that several servers may complete or delete it at the same time.
 
 use std::sync::Arc;
 
-use binnacle_store::{Expect, Op, Pages, Revision, Snapshot, Store, StoreError, Txn, TxnResponse, prefix_range};
+use binnacle_store::{
+    Expect, KeyValue, Op, Pages, Revision, Snapshot, SnapshotWriter, Store, StoreError, Txn, TxnResponse, prefix_range,
+};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::de::DeserializeOwned;
@@ -14,12 +16,15 @@ use uuid::Uuid;
 
 use super::ClusterStorage;
 
-/// The key of a fork's origin, beside the keys of its objects.
-const ORIGIN: &[u8] = b"/origin";
+/// The key of a cluster's origin, beside the keys of its objects.
+pub(super) const ORIGIN: &[u8] = b"/origin";
+/// The source of the bases of new clusters, in place of the UID of a cluster. It is also a user of the newest one, which so
+/// stays without clusters.
+pub(crate) const INITIAL_OBJECTS: &str = "initial-objects";
 /// The number of concurrent writes of a copy.
 const CONCURRENT: usize = 256;
 
-/// The base of a fork, and the revisions that it has, by store.
+/// The base of a cluster, and the revisions that it has, by store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Origin {
     pub(crate) base: String,
@@ -34,6 +39,9 @@ pub(crate) struct Origin {
 pub(crate) struct BaseRecord {
     pub(crate) revisions: Vec<u64>,
     pub(crate) state: BaseState,
+    /// A digest by which a source with several bases finds one; empty if it does not need that.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) digest: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +62,11 @@ impl Origin {
     pub(crate) fn new(source: &str, revisions: Vec<u64>) -> Self {
         Self { base: format!("{source}.{}", Uuid::new_v4().simple()), revisions, is_renewed: false }
     }
+
+    /// Returns true for a base of this source.
+    pub(crate) fn is_of(&self, source: &str) -> bool {
+        self.base.strip_prefix(source).is_some_and(|rest| rest.starts_with('.'))
+    }
 }
 
 impl ClusterStorage {
@@ -62,18 +75,12 @@ impl ClusterStorage {
         Bases { storage: self.clone(), records: self.stores.main() }
     }
 
-    /// Returns the snapshots of a base, by store.
-    pub(crate) fn snapshots(&self, base: &str) -> Vec<Arc<Snapshot>> {
-        let views = self.of_logical_cluster(&format!("bases/{base}")).own_views();
-        views.into_iter().map(|view| Arc::new(Snapshot::new(view))).collect()
-    }
-
-    /// Returns the origin of this cluster, if it is a fork.
+    /// Returns the origin of this cluster, if it begins with a base.
     pub(crate) async fn origin(&self) -> Result<Option<Origin>, StoreError> {
         read(&*self.marker_view(), ORIGIN.into()).await.map(|found| found.map(|(origin, _)| origin))
     }
 
-    /// Makes this cluster a fork, unless it is one.
+    /// Lets this cluster begin with a base, unless it does.
     pub(crate) async fn set_origin(&self, origin: &Origin) -> Result<(), StoreError> {
         write(&*self.marker_view(), ORIGIN.into(), Expect::Absent, origin).await.map(drop)
     }
@@ -98,17 +105,40 @@ impl Bases {
         format!("{}logicalclusters/base-users/{id}/", self.storage.root())
     }
 
-    /// Returns the bases of a cluster, with their states.
-    pub(crate) async fn of_source(&self, source: &str) -> Result<Vec<(Origin, BaseState)>, StoreError> {
+    /// Returns the stores of the contents of a base.
+    fn contents(&self, id: &str) -> Vec<Arc<dyn Store>> {
+        self.storage.of_logical_cluster(&format!("bases/{id}")).own_views()
+    }
+
+    /// Returns the contents of a complete base, by store.
+    pub(crate) async fn load(&self, id: &str) -> Result<Arc<[Arc<Snapshot>]>, StoreError> {
+        self.storage.loaded_bases.get(id, self.read_contents(id)).await
+    }
+
+    async fn read_contents(&self, id: &str) -> Result<Vec<Arc<Snapshot>>, StoreError> {
+        let record = read::<BaseRecord>(&*self.records, self.record_key(id)).await?;
+        if record.is_none_or(|(record, _)| record.state != BaseState::Complete) {
+            return Err(StoreError::Unavailable(format!("the base {id} is not complete")));
+        }
+        let mut snapshots = Vec::new();
+        for store in self.contents(id) {
+            snapshots.push(Arc::new(Snapshot::load(store, self.storage.root().as_bytes()).await?));
+        }
+        Ok(snapshots)
+    }
+
+    /// Returns the bases of a source, with their records.
+    pub(crate) async fn of_source(&self, source: &str) -> Result<Vec<(Origin, BaseRecord)>, StoreError> {
         let prefix = self.record_key(&format!("{source}."));
         let mut pages = Pages::new(&*self.records, prefix_range(&prefix), Revision(0));
         let mut found = Vec::new();
         while let Some(page) = pages.next().await? {
             for kv in page {
-                let BaseRecord { revisions, state } = parse(&kv.key, &kv.value)?;
+                let record: BaseRecord = parse(&kv.key, &kv.value)?;
                 let id = kv.key.get(self.record_key("").len()..).unwrap_or_default();
                 let base = String::from_utf8_lossy(id).into_owned();
-                found.push((Origin { base, revisions, is_renewed: false }, state));
+                let origin = Origin { base, revisions: record.revisions.clone(), is_renewed: false };
+                found.push((origin, record));
             }
         }
         Ok(found)
@@ -120,15 +150,15 @@ impl Bases {
         Ok(record.is_some_and(|(record, _)| record.state == BaseState::Complete))
     }
 
-    /// Lets a fork use a base, which is not deleted from now on if it exists.
-    pub(crate) async fn add_user(&self, id: &str, fork: &str) -> Result<(), StoreError> {
-        let key = Bytes::from(format!("{}{fork}", self.users_prefix(id)));
-        write(&*self.records, key, Expect::Absent, &fork).await.map(drop)
+    /// Lets a cluster use a base, which is not deleted from now on if it exists.
+    pub(crate) async fn add_user(&self, id: &str, user: &str) -> Result<(), StoreError> {
+        let key = Bytes::from(format!("{}{user}", self.users_prefix(id)));
+        write(&*self.records, key, Expect::Absent, &user).await.map(drop)
     }
 
     /// Removes a user, and deletes the base if it was the last one.
-    pub(crate) async fn remove_user(&self, id: &str, fork: &str) -> Result<(), StoreError> {
-        delete(&*self.records, format!("{}{fork}", self.users_prefix(id)).into()).await?;
+    pub(crate) async fn remove_user(&self, id: &str, user: &str) -> Result<(), StoreError> {
+        delete(&*self.records, format!("{}{user}", self.users_prefix(id)).into()).await?;
         let key = self.record_key(id);
         let Some((record, revision)) = read::<BaseRecord>(&*self.records, key.clone()).await? else { return Ok(()) };
         if record.state != BaseState::Deleting {
@@ -138,10 +168,10 @@ impl Bases {
             let deleting = BaseRecord { state: BaseState::Deleting, ..record.clone() };
             let Some(revision) = write(&*self.records, key.clone(), Expect::ModRevision(revision), &deleting).await?
             else {
-                // Another server deletes it, or completes it for another fork.
+                // Another server deletes it, or completes it for another cluster.
                 return Ok(());
             };
-            // A fork adds itself before it reads the record: either it is seen here, or it sees the deletion.
+            // A cluster adds itself before it reads the record: either it is seen here, or it sees the deletion.
             if self.has_users(id).await? {
                 return write(&*self.records, key, Expect::ModRevision(revision), &record).await.map(drop);
             }
@@ -159,19 +189,14 @@ impl Bases {
         self.storage.of_logical_cluster(&format!("bases/{id}")).delete_all().await
     }
 
-    /// Copies a cluster at the revisions of a base, unless that is complete. Returns false if the base is being deleted.
-    /// Keys that expire are not copied, nor those for which `is_left_out` returns true.
-    pub(crate) async fn complete(
-        &self,
-        origin: &Origin,
-        source: &ClusterStorage,
-        is_left_out: impl Fn(&[u8]) -> bool,
-    ) -> Result<bool, StoreError> {
+    /// Begins to write the contents of a base, unless it is complete.
+    pub(crate) async fn begin(&self, origin: &Origin, digest: &str) -> Result<Begun, StoreError> {
         let key = self.record_key(&origin.base);
-        let copying = BaseRecord { revisions: origin.revisions.clone(), state: BaseState::Copying };
+        let (revisions, digest) = (origin.revisions.clone(), digest.to_owned());
+        let copying = BaseRecord { revisions, state: BaseState::Copying, digest };
         let revision = match read::<BaseRecord>(&*self.records, key.clone()).await? {
-            Some((BaseRecord { state: BaseState::Complete, .. }, _)) => return Ok(true),
-            Some((BaseRecord { state: BaseState::Deleting, .. }, _)) => return Ok(false),
+            Some((BaseRecord { state: BaseState::Complete, .. }, _)) => return Ok(Begun::Complete),
+            Some((BaseRecord { state: BaseState::Deleting, .. }, _)) => return Ok(Begun::Deleting),
             Some((BaseRecord { state: BaseState::Copying, .. }, revision)) => revision,
             None => match write(&*self.records, key.clone(), Expect::Absent, &copying).await? {
                 Some(revision) => revision,
@@ -179,26 +204,44 @@ impl Bases {
                 None => return Err(StoreError::Unavailable("the base is being made by another server".to_owned())),
             },
         };
-        let root = prefix_range(self.storage.root().as_bytes());
-        let snapshots = self.storage.snapshots(&origin.base);
-        for ((view, snapshot), at) in source.views().iter().zip(&snapshots).zip(&origin.revisions) {
-            let mut pages = Pages::new(&**view, root.clone(), Revision(*at));
-            while let Some(page) = pages.next().await? {
-                let kept = page.into_iter().filter(|kv| kv.lease.is_none() && !is_left_out(&kv.key));
-                let added = stream::iter(kept).map(|kv| snapshot.add(kv)).buffer_unordered(CONCURRENT);
-                added.try_collect::<()>().await?;
-            }
-        }
+        let writers = self.contents(&origin.base).into_iter().map(SnapshotWriter::new).collect();
+        Ok(Begun::Copying { writers, copying, revision })
+    }
+
+    /// Completes a base whose contents were written. `copying` and `revision` are its record at the beginning. Returns
+    /// false if the base was deleted meanwhile.
+    pub(crate) async fn complete(
+        &self,
+        origin: &Origin,
+        copying: BaseRecord,
+        revision: Revision,
+    ) -> Result<bool, StoreError> {
+        let key = self.record_key(&origin.base);
         let complete = BaseRecord { state: BaseState::Complete, ..copying };
         if write(&*self.records, key.clone(), Expect::ModRevision(revision), &complete).await?.is_some() {
             return Ok(true);
         }
         match read::<BaseRecord>(&*self.records, key).await? {
             Some((BaseRecord { state: BaseState::Complete, .. }, _)) => Ok(true),
-            // It was deleted meanwhile, perhaps without the last keys.
+            // Perhaps without the last keys.
             _ => self.delete_contents(&origin.base).await.map(|()| false),
         }
     }
+}
+
+/// What is to be done for a base.
+pub(crate) enum Begun {
+    /// Nothing.
+    Complete,
+    /// Its contents are to be written, by store.
+    Copying { writers: Vec<SnapshotWriter>, copying: BaseRecord, revision: Revision },
+    /// It cannot be used.
+    Deleting,
+}
+
+/// Adds keys to a base.
+pub(crate) async fn add_all(writer: &SnapshotWriter, kvs: Vec<KeyValue>) -> Result<(), StoreError> {
+    stream::iter(kvs).map(|kv| writer.add(kv)).buffer_unordered(CONCURRENT).try_collect().await
 }
 
 fn parse<T: DeserializeOwned>(key: &[u8], value: &[u8]) -> Result<T, StoreError> {

@@ -6,31 +6,36 @@ use std::time::{Duration, SystemTime};
 
 use binnacle_api_controllers::Selection;
 use binnacle_controllers::{ChangeWatcher, Changes, Objects, RETRY_FIRST, RETRY_LAST};
+use binnacle_controlplane::Bootstrap;
 use binnacle_meta::{GoDuration, Status, StatusReason, Text};
 use binnacle_registry::{Catalog, Resource, rfc3339};
 use binnacle_request::Shutdown;
 use binnacle_schema::{Value, value};
 use binnacle_supervise::supervise;
+use futures::future::{join, join3};
 use futures::{StreamExt, stream};
+use tokio::time::timeout;
 
+use super::cluster_info::ClusterInfo;
 use super::credentials::{Credentials, NAMESPACE, kubeconfig_secret};
 use super::definition::{GROUP, PLURAL, VERSION};
 use super::forks::Source;
 use super::limits::Quota;
 use super::slot::{Slot, Spec};
 use super::status::ClusterStatus;
-use super::{LogicalClusters, definition};
+use super::{LogicalClusters, definition, finalizer};
 
-/// Keeps an object until the data of its cluster are deleted.
-const FINALIZER: &str = "binnacle.dev/logical-cluster";
 /// The default of `spec.idleAfter`.
 const IDLE_AFTER: Duration = Duration::from_secs(600);
 /// The interval between checks of all clusters, which renew certificates.
 const CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 /// The interval between checks whether the usage of quotas has changed.
 const USAGE_INTERVAL: Duration = Duration::from_secs(30);
-/// The number of clusters that are reconciled at once: one that cannot be started must not delay the others.
-const CONCURRENT: usize = 8;
+/// The number of clusters that are reconciled at once: one that cannot be started must not delay the others, and writes of
+/// several are as fast as of one.
+const CONCURRENT: usize = 32;
+/// The time after which a deletion shows in the status.
+const SHOWN_AFTER: Duration = Duration::from_millis(500);
 
 /// Runs until the shutdown signal.
 pub(super) async fn run(clusters: Arc<LogicalClusters>, catalog: Catalog, shutdown: Shutdown) {
@@ -111,6 +116,7 @@ impl Controller {
             if !is_current {
                 return;
             }
+            let is_check = names.is_none();
             let mut names: BTreeSet<Text> = match names {
                 Some(names) => names.into_iter().collect(),
                 None => self.until_done("list logical clusters", || self.all_names()).await,
@@ -118,6 +124,9 @@ impl Controller {
             names.append(&mut failed);
             let reconciled = stream::iter(names).map(async |name| (self.reconcile(&name).await, name));
             failed = reconciled.buffer_unordered(CONCURRENT).filter_map(failed_name).collect().await;
+            if is_check {
+                self.clusters.mark_known();
+            }
             retry = if failed.is_empty() { RETRY_FIRST } else { (retry * 2).min(RETRY_LAST) };
         }
     }
@@ -158,10 +167,9 @@ impl Controller {
         if !object.str_at(&["metadata", "deletionTimestamp"]).is_empty() {
             return self.delete(&resources, name, &object, &uid).await;
         }
-        if !has_finalizer(&object) {
-            let add = |object: &mut Value| set_finalizers(object, |finalizers| finalizers.push(FINALIZER.into()));
-            // The change is reconciled as a change by a client.
-            return resources.objects.update("", name, "", add).await;
+        if !finalizer::is_in(&object) {
+            // A client has removed it. The change is reconciled as one by a client.
+            return resources.objects.update("", name, "", finalizer::add).await;
         }
         let outcome = self.serve(&resources, name, &object, &uid).await;
         let (phase, message) = match &outcome {
@@ -185,43 +193,30 @@ impl Controller {
         if let Some(source) = &source {
             self.clusters.forks.ensure(&self.clusters, uid, source).await?;
         }
-        let mut known = self.clusters.find(name);
-        let mut keys = None;
-        if known.as_ref().is_some_and(|slot| slot.is_suspended() && !spec.suspended) {
-            // It may have been restored meanwhile, with other keys.
-            let current = resources.credentials.keys(name, uid).await?;
-            if known.as_ref().is_some_and(|slot| *slot.keys() != current) {
-                self.clusters.remove(name).await;
-                known = None;
-            }
-            keys = Some(current);
-        }
-        let slot = match known {
-            Some(slot) => slot,
-            None => {
-                let keys = match keys {
-                    Some(keys) => keys,
-                    None => resources.credentials.keys(name, uid).await?,
-                };
-                let (starts, shutdown) = (self.clusters.starts.clone(), self.shutdown.clone());
-                let slot = Slot::new((name.clone(), uid.clone()), keys, starts, shutdown, spec.clone());
-                if self.has_bootstrap_objects(source.as_ref()) {
-                    slot.mark_started();
-                }
-                Arc::new(slot)
-            }
-        };
+        let is_ready = object.str_at(&["status", "phase"]) == "Ready";
+        // A suspended cluster may be about to be restored.
+        let is_new = source.is_none() && !is_ready && !spec.suspended;
+        let slot = self.slot(resources, (name, uid), &spec, (is_new, source.as_ref())).await?;
         slot.set_spec(spec.clone()).await;
+        if is_ready && !spec.suspended {
+            // It can serve while the rest is checked.
+            self.clusters.insert(slot.clone());
+        }
         let trusted = tokio::fs::read_to_string(self.clusters.host().authorities()).await.map_err(Status::internal)?;
         let urls = self.clusters.host().urls_of(name, spec.port);
         let url = urls.first().map_or("", String::as_str);
-        resources.credentials.ensure_kubeconfig((name, uid), slot.keys(), (url, &trusted)).await?;
+        let kubeconfig = resources.credentials.ensure_kubeconfig((name, uid), slot.keys(), (url, &trusted));
         if spec.suspended {
+            kubeconfig.await?;
             self.clusters.insert(slot.clone());
             slot.stop().await;
-        } else if object.str_at(&["status", "phase"]) != "Ready" {
+        } else if !is_ready {
             // The first start creates the objects that every cluster has.
-            drop(slot.clone().begin().await.map_err(Status::internal)?);
+            let (written, begun) = join(kubeconfig, slot.clone().begin()).await;
+            written?;
+            drop(begun.map_err(Status::internal)?);
+        } else {
+            kubeconfig.await?;
         }
         self.clusters.insert(slot.clone());
         let opened = self.clusters.ports.set(&slot, spec.port).await;
@@ -229,32 +224,85 @@ impl Controller {
         Ok(if spec.suspended { "Suspended" } else { "Ready" })
     }
 
+    /// Returns the cluster if it is served. Otherwise, reads its keys, or makes them, while it gets its first objects.
+    async fn slot(
+        &self,
+        resources: &Resources,
+        (name, uid): (&Text, &Text),
+        spec: &Spec,
+        (is_new, source): (bool, Option<&Source>),
+    ) -> Result<Arc<Slot>, Status> {
+        let mut keys = None;
+        if let Some(slot) = self.clusters.find(name) {
+            if !slot.is_suspended() || spec.suspended {
+                return Ok(slot);
+            }
+            // It may have been restored meanwhile, with other keys.
+            let current = resources.credentials.keys(name, uid).await?;
+            if *slot.keys() == current {
+                return Ok(slot);
+            }
+            self.clusters.remove(name).await;
+            keys = Some(current);
+        }
+        let get_keys = async {
+            match keys {
+                Some(keys) => Ok(keys),
+                None => resources.credentials.keys(name, uid).await,
+            }
+        };
+        let prepare = async {
+            match source {
+                None if is_new => self.clusters.starts.prepare(uid).await.map_err(Status::internal),
+                Some(source) if self.has_bootstrap_objects(source) => Ok(Bootstrap::Complete),
+                _ => Ok(Bootstrap::Unknown),
+            }
+        };
+        let (keys, bootstrap) = join(get_keys, prepare).await;
+        let (starts, shutdown) = (self.clusters.starts.clone(), self.shutdown.clone());
+        let info = ClusterInfo::new((name.clone(), uid.clone()), keys?, spec.quota, bootstrap?);
+        Ok(Arc::new(Slot::new(info, starts, shutdown, spec.clone())))
+    }
+
     /// Returns true if a fork of the source, as it is now, has the objects that every cluster has.
-    fn has_bootstrap_objects(&self, source: Option<&Source>) -> bool {
-        let source = source.filter(|source| source.revision.is_none());
-        source.and_then(|source| self.clusters.find(&source.cluster)).is_some_and(|slot| slot.has_started())
+    fn has_bootstrap_objects(&self, source: &Source) -> bool {
+        source.revision.is_none() && self.clusters.find(&source.cluster).is_some_and(|slot| slot.has_started())
     }
 
     /// Deletes the data of a cluster, and then its object.
     async fn delete(&self, resources: &Resources, name: &Text, object: &Value, uid: &Text) -> Result<(), Status> {
-        if !has_finalizer(object) {
+        if !finalizer::is_in(object) {
             self.clusters.remove(name).await;
             return Ok(());
         }
-        self.set_status(resources, name, object, ("Deleting", "")).await?;
-        self.clusters.remove(name).await;
-        let storage = self.clusters.host().storage_of(uid);
-        self.clusters.forks.release(&storage, uid).await.map_err(Status::internal)?;
-        self.clusters.forks.forget(&storage, uid).await.map_err(Status::internal)?;
-        storage.delete_all().await.map_err(Status::internal)?;
-        resources.credentials.delete(name).await?;
-        let remove = |object: &mut Value| {
-            set_finalizers(object, |finalizers| finalizers.retain(|finalizer| finalizer.as_str() != Some(FINALIZER)));
-        };
-        match resources.objects.update("", name, "", remove).await {
+        let deleted = self.delete_data(resources, name, uid);
+        tokio::pin!(deleted);
+        let soon = timeout(SHOWN_AFTER, &mut deleted).await;
+        if !matches!(soon, Ok(Ok(()))) {
+            self.set_status(resources, name, object, ("Deleting", "")).await?;
+        }
+        match soon {
+            Ok(deleted) => deleted?,
+            Err(_) => deleted.await?,
+        }
+        match resources.objects.update("", name, "", finalizer::remove).await {
             Err(status) if status.is(StatusReason::NotFound) => Ok(()),
             updated => updated,
         }
+    }
+
+    async fn delete_data(&self, resources: &Resources, name: &Text, uid: &Text) -> Result<(), Status> {
+        self.clusters.remove(name).await;
+        let (storage, forks) = (self.clusters.host().storage_of(uid), &self.clusters.forks);
+        let contents = async {
+            // Before the contents, which say what the base is.
+            forks.release(&storage, uid).await?;
+            storage.delete_all().await
+        };
+        let (contents, forgotten, secrets) =
+            join3(contents, forks.forget(&storage, uid), resources.credentials.delete(name)).await;
+        contents.and(forgotten).map_err(Status::internal)?;
+        secrets
     }
 
     async fn set_status(
@@ -309,16 +357,6 @@ fn controllers_of(object: &Value) -> Result<Option<Selection>, Status> {
 
 fn port_of(object: &Value) -> Option<u16> {
     object.int_at(&["spec", "port"]).and_then(|port| u16::try_from(port).ok())
-}
-
-fn has_finalizer(object: &Value) -> bool {
-    object.list_at(&["metadata", "finalizers"]).iter().any(|finalizer| finalizer.as_str() == Some(FINALIZER))
-}
-
-fn set_finalizers(object: &mut Value, change: impl FnOnce(&mut Vec<Value>)) {
-    let mut finalizers = object.list_at(&["metadata", "finalizers"]).to_vec();
-    change(&mut finalizers);
-    object.make_at(&["metadata"]).insert("finalizers", Value::List(finalizers));
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use binnacle_meta::Status;
 use binnacle_pki::{CertifiedKey, ClusterKeys, kubeconfig, system_clock};
 use binnacle_registry::Catalog;
 use binnacle_schema::{Object, Value, value};
+use futures::future::try_join_all;
 
 /// The namespace of the Secrets.
 pub(super) const NAMESPACE: &str = "logical-clusters";
@@ -87,8 +88,8 @@ impl Credentials {
 
     /// Deletes the Secrets of a cluster.
     pub(super) async fn delete(&self, cluster: &str) -> Result<(), Status> {
-        self.secrets.delete(NAMESPACE, &kubeconfig_secret(cluster)).await?;
-        self.secrets.delete(NAMESPACE, &keys_secret(cluster)).await
+        let names = [kubeconfig_secret(cluster), keys_secret(cluster)];
+        try_join_all(names.iter().map(|name| self.secrets.delete(NAMESPACE, name))).await.map(drop)
     }
 
     /// Returns a Secret that belongs to the object with this UID. One of another object is deleted.

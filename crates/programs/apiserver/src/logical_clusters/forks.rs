@@ -11,14 +11,17 @@ use std::sync::Arc;
 use binnacle_meta::{GroupResource, Status, Text};
 use binnacle_registry::store_failure;
 use binnacle_schema::Value;
-use binnacle_store::{Pages, Revision, Snapshot, Store, StoreError, Watch, WatchMessage, prefix_range};
+use binnacle_store::{
+    KeyValue, Pages, Revision, Snapshot, SnapshotWriter, Store, StoreError, Watch, WatchMessage, prefix_range,
+};
 use futures::StreamExt;
 use parking_lot::Mutex as SyncMutex;
 use tokio::sync::Mutex;
 
 use super::definition::{GROUP, PLURAL};
+use super::initial_objects::InitialObjects;
 use super::{LogicalClusters, new_identity};
-use crate::cluster_storage::bases::{BaseState, Origin};
+use crate::cluster_storage::bases::{BaseState, Bases, Begun, Origin, add_all};
 use crate::cluster_storage::{ClusterStorage, IDENTITY_LEASES, check_kept};
 
 /// The source of a fork.
@@ -82,9 +85,9 @@ impl Forks {
         maker.make(from.revision).await
     }
 
-    /// Ends that a cluster uses a base, which is deleted with its last user.
+    /// Ends that a cluster uses its base, which is deleted with its last user.
     pub(super) async fn release(&self, fork: &ClusterStorage, uid: &str) -> Result<(), StoreError> {
-        let Some(origin) = fork.origin().await? else { return Ok(()) };
+        let Some(origin) = fork.origin().await? else { return InitialObjects::release(fork, uid).await };
         fork.bases().remove_user(&origin.base, uid).await?;
         // Last, so that an interrupted release is repeated.
         fork.delete_origin().await
@@ -124,8 +127,7 @@ impl Maker<'_> {
             };
             let bases = self.fork.bases();
             bases.add_user(&origin.base, self.uid).await.map_err(store_failure)?;
-            let is_identity = |key: &[u8]| is_identity_lease(self.source.root(), key);
-            match bases.complete(&origin, self.source, is_identity).await {
+            match self.complete(&bases, &origin).await {
                 Ok(true) => {
                     if at.is_none() {
                         self.keep_newest(&origin).await.map_err(store_failure)?;
@@ -138,6 +140,31 @@ impl Maker<'_> {
                 Err(error) => return Err(store_failure(error)),
             }
         }
+    }
+
+    /// Makes sure that a base has its contents. Returns false if it is being deleted.
+    async fn complete(&self, bases: &Bases, origin: &Origin) -> Result<bool, StoreError> {
+        match bases.begin(origin, "").await? {
+            Begun::Complete => Ok(true),
+            Begun::Deleting => Ok(false),
+            Begun::Copying { writers, copying, revision } => {
+                self.copy(&origin.revisions, &writers).await?;
+                bases.complete(origin, copying, revision).await
+            }
+        }
+    }
+
+    /// Copies the source at revisions of its stores. Keys that expire are not copied, nor the leases of its servers.
+    async fn copy(&self, revisions: &[u64], writers: &[SnapshotWriter]) -> Result<(), StoreError> {
+        let root = self.source.root();
+        for ((view, writer), at) in self.source.views().iter().zip(writers).zip(revisions) {
+            let mut pages = Pages::new(&**view, prefix_range(root.as_bytes()), Revision(*at));
+            while let Some(page) = pages.next().await? {
+                let is_kept = |kv: &KeyValue| kv.lease.is_none() && !is_identity_lease(root, &kv.key);
+                add_all(writer, page.into_iter().filter(is_kept).collect()).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Keeps a base for later forks as long as the source exists, in place of earlier ones.
@@ -160,8 +187,8 @@ impl Maker<'_> {
     /// Returns an existing base with the contents of the source, or a new one.
     async fn choose(&mut self, at: Option<Revision>) -> Result<Origin, Status> {
         let existing = self.fork.bases().of_source(self.source_uid).await.map_err(store_failure)?;
-        let is_complete = |(origin, state)| (state == BaseState::Complete).then_some(origin);
-        let mut existing: Vec<_> = existing.into_iter().filter_map(is_complete).collect();
+        let existing = existing.into_iter().filter(|(_, record)| record.state == BaseState::Complete);
+        let mut existing: Vec<_> = existing.map(|(origin, _)| origin).collect();
         existing.sort_by_key(|origin| origin.revisions.first().copied());
         let Some(at) = at else {
             if let Some(newest) = existing.pop()
@@ -169,10 +196,7 @@ impl Maker<'_> {
             {
                 return Ok(newest);
             }
-            let mut revisions = Vec::new();
-            for view in self.source.views() {
-                revisions.push(view.current_revision().await.map_err(store_failure)?.0);
-            }
+            let revisions = self.source.current_revisions().await.map_err(store_failure)?;
             return Ok(Origin::new(self.source_uid, revisions));
         };
         self.check(at).await?;
@@ -193,9 +217,9 @@ impl Maker<'_> {
     async fn is_current(&mut self, base: &Origin) -> Result<bool, StoreError> {
         let known = self.verified.remove(&base.base);
         let known = known.unwrap_or_else(|| base.revisions.iter().map(|revision| Revision(*revision)).collect());
-        let snapshots = self.source.snapshots(&base.base);
+        let snapshots = self.source.bases().load(&base.base).await?;
         let mut verified = Vec::new();
-        for ((view, snapshot), after) in self.source.views().iter().zip(&snapshots).zip(known) {
+        for ((view, snapshot), after) in self.source.views().iter().zip(&*snapshots).zip(known) {
             let unchanged = match unchanged_since(&**view, self.source.root(), after).await {
                 Err(StoreError::Compacted { .. }) => same_contents(&**view, snapshot, self.source.root()).await?,
                 unchanged => unchanged?,
@@ -245,11 +269,11 @@ async fn same_contents(store: &dyn Store, snapshot: &Snapshot, root: &str) -> Re
     while let Some(page) = pages.next().await? {
         for kv in page.into_iter().filter(|kv| kv.lease.is_none() && !is_identity_lease(root, &kv.key)) {
             count += 1;
-            let copied = snapshot.get(kv.key).await?;
+            let copied = snapshot.get(&kv.key);
             if copied.is_none_or(|copied| copied.mod_revision != kv.mod_revision) {
                 return Ok(None);
             }
         }
     }
-    Ok((snapshot.count(range).await? == count).then_some(revision))
+    Ok((snapshot.range(&range).len() == count).then_some(revision))
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use binnacle_endpoints::failure_response;
-use binnacle_meta::Status;
+use binnacle_meta::{Status, StatusDetails};
 use binnacle_request::{BasePath, Body, BoxError, ConnectionInfo, Pieces, Preferences, Query};
 use binnacle_server::{Chain, TrackedBody};
 use binnacle_transport::{ResponseBody, Service};
@@ -92,8 +92,10 @@ impl ClusterRouter {
             match named_cluster(domain, request, connection) {
                 Ok(None) => {}
                 Ok(Some(name)) => {
-                    let missing =
-                        || Destination::Refusal(Status::unknown(404, &format!("no logical cluster {name:?}")));
+                    let missing = || match clusters.are_known() {
+                        true => Destination::Refusal(Status::unknown(404, &format!("no logical cluster {name:?}"))),
+                        false => not_known_yet(),
+                    };
                     return (clusters.find(&name).map_or_else(missing, Destination::Cluster), None);
                 }
                 Err(status) => return (Destination::Refusal(status), None),
@@ -101,6 +103,7 @@ impl ClusterRouter {
         }
         match self.in_path(clusters, request.uri()) {
             Some((slot, rest)) => (Destination::Cluster(slot), Some(rest)),
+            None if split(request.uri()).is_some() && !clusters.are_known() => (not_known_yet(), None),
             // Requests for clusters that do not exist are the host's, which has no such path.
             None => (Destination::Host, None),
         }
@@ -120,6 +123,13 @@ impl ClusterRouter {
         };
         Some((clusters.find(name)?, PathInCluster { base, uri: with_path(uri, rest)? }))
     }
+}
+
+/// The destination of a request to a cluster that may exist, soon after the start of the host.
+fn not_known_yet() -> Destination {
+    let details = StatusDetails { retry_after_seconds: 1, ..StatusDetails::default() };
+    let status = Status::service_unavailable("the logical clusters of this server are not known yet");
+    Destination::Refusal(status.with_details(details))
 }
 
 fn with_path(uri: &Uri, path: PathAndQuery) -> Option<Uri> {

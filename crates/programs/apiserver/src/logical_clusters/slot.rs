@@ -1,11 +1,12 @@
 //! A logical cluster while it is awake, and what is kept while it is asleep.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use binnacle_api_controllers::Selection;
+use binnacle_controlplane::Bootstrap;
 use binnacle_meta::Text;
 use binnacle_pki::ClusterKeys;
 use binnacle_request::{BoxError, Shutdown};
@@ -17,8 +18,8 @@ use tokio::task::JoinHandle;
 
 use super::StartOptions;
 use super::cluster_info::ClusterInfo;
-use super::limits::{Limits, Quota};
-use super::starts::{AwakeGuard, StartedCluster, Starts};
+use super::limits::Quota;
+use super::starts::{AwakeGuard, Starts};
 
 /// The maximum time that requests wait for the controllers of a cluster that starts. The cluster then serves
 /// nevertheless, as a server does that cannot write its own objects.
@@ -114,21 +115,9 @@ pub(super) enum Unavailable {
 pub(super) struct ActiveRequest(Arc<Slot>);
 
 impl Slot {
-    pub(super) fn new(
-        (name, uid): (Text, Text),
-        keys: ClusterKeys,
-        starts: Arc<Starts>,
-        host_shutdown: Shutdown,
-        spec: Spec,
-    ) -> Self {
+    pub(super) fn new(info: ClusterInfo, starts: Arc<Starts>, host_shutdown: Shutdown, spec: Spec) -> Self {
         Self {
-            info: Arc::new(ClusterInfo {
-                name,
-                uid,
-                keys,
-                limits: Limits::new(spec.quota),
-                has_started: AtomicBool::new(false),
-            }),
+            info: Arc::new(info),
             starts,
             host_shutdown,
             spec: RwLock::new(spec),
@@ -155,11 +144,7 @@ impl Slot {
 
     /// Returns true if the cluster has the objects that every cluster has.
     pub(super) fn has_started(&self) -> bool {
-        self.info.has_started.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn mark_started(&self) {
-        self.info.has_started.store(true, Ordering::Relaxed);
+        self.info.bootstrap() == Bootstrap::Complete
     }
 
     pub(super) fn keys(&self) -> &ClusterKeys {
@@ -253,12 +238,8 @@ impl Slot {
             _ => {}
         }
         let options = self.spec.read().start_options();
-        let storage = self.starts.host.storage_of(&self.info.uid).with_history().await;
-        let storage = storage.map_err(|error| Unavailable::Start(error.into()))?;
         self.started.fetch_add(1, Ordering::Relaxed);
-        let StartedCluster { cluster, is_new } =
-            self.starts.start(&self.info, storage, options.clone()).await.map_err(Unavailable::Start)?;
-        let resources = cluster.resources.clone();
+        let cluster = self.starts.start(&self.info, options.clone()).await.map_err(Unavailable::Start)?;
         self.usage.store(cluster.usage.clone());
         let chain = cluster.chain.clone();
         let (ready, mut is_ready) = watch::channel(false);
@@ -276,10 +257,7 @@ impl Slot {
         let waited = tokio::time::timeout(START_PATIENCE, is_ready.wait_for(|ready| *ready));
         let is_ready = matches!(waited.await, Ok(Ok(_)));
         if is_ready {
-            self.info.has_started.store(true, Ordering::Relaxed);
-            if is_new {
-                self.starts.record(&resources).await;
-            }
+            self.info.set_bootstrap(Bootstrap::Complete);
         }
         *state = State::Awake(ClusterTask { started_with: options, stop, task, _awake: self.starts.count(began) });
         self.chain.store(Some(chain.clone()));

@@ -9,20 +9,20 @@ use bytes::Bytes;
 use super::is_deleted;
 use crate::{KeyValue, RangeRequest, Revision, Snapshot, Store, StoreError};
 
-/// A read in progress. Both parts are read in pages of the request's limit.
+/// A read in progress. The own keys are read in pages of the request's limit.
 pub(super) struct Merge<'a> {
     own_store: &'a dyn Store,
-    base_store: &'a Snapshot,
     limit: usize,
     /// The revision of all own pages.
     revision: Revision,
     /// The store's revision at the first page.
     current: Revision,
     own: Part,
-    base: Part,
+    /// The keys of the snapshot that were not used yet.
+    base: &'a [KeyValue],
 }
 
-/// The keys of one part that were read and not yet used.
+/// The own keys that were read and not yet used.
 struct Part {
     kvs: std::iter::Peekable<vec::IntoIter<KeyValue>>,
     /// The keys that are not read yet; `None` after the last page.
@@ -34,21 +34,19 @@ struct Part {
 impl<'a> Merge<'a> {
     pub(super) async fn begin(
         own_store: &'a dyn Store,
-        base_store: &'a Snapshot,
+        base: &'a Snapshot,
         request: RangeRequest,
     ) -> Result<Self, StoreError> {
         let (limit, range) = (request.limit, request.range.clone());
         let asked = request.revision.filter(|revision| revision.0 > 0);
         let own = own_store.range(request).await?;
-        let base = base_store.range(range.clone(), limit).await?;
         Ok(Self {
             own_store,
-            base_store,
             limit,
             revision: asked.unwrap_or(own.revision),
             current: own.revision,
             own: Part::new(own.kvs, own.more, own.count, &range),
-            base: Part::new(base.kvs, base.more, base.count, &range),
+            base: base.range(&range),
         })
     }
 
@@ -58,24 +56,25 @@ impl<'a> Merge<'a> {
 
     /// Returns the number of keys after the last one; one in both parts counts twice.
     pub(super) fn rest(&self) -> usize {
-        let of = |part: &Part| part.kvs.len() + part.unread_count;
-        of(&self.own) + of(&self.base)
+        self.own.kvs.len() + self.own.unread_count + self.base.len()
     }
 
     /// Returns the next key that is not deleted.
     pub(super) async fn next(&mut self) -> Result<Option<KeyValue>, StoreError> {
         loop {
             self.fill().await?;
-            let order = match (self.own.kvs.peek(), self.base.kvs.peek()) {
+            let order = match (self.own.kvs.peek(), self.base.first()) {
                 (None, None) => return Ok(None),
                 (Some(_), None) => Ordering::Less,
                 (None, Some(_)) => Ordering::Greater,
                 (Some(own), Some(base)) => own.key.cmp(&base.key),
             };
-            if order.is_ge() {
-                let base = self.base.kvs.next();
+            if order.is_ge()
+                && let Some((base, rest)) = self.base.split_first()
+            {
+                self.base = rest;
                 if order.is_gt() {
-                    return Ok(base);
+                    return Ok(Some(base.clone()));
                 }
             }
             match self.own.kvs.next() {
@@ -85,17 +84,13 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Reads the next page of each part whose keys are used up.
+    /// Reads the next page of own keys when they are used up.
     async fn fill(&mut self) -> Result<(), StoreError> {
         if let Some(range) = self.own.take_unread() {
             let (revision, limit) = (Some(self.revision), self.limit);
             let request = RangeRequest { range: range.clone(), revision, limit, count_only: false };
             let page = self.own_store.range(request).await?;
             self.own = Part::new(page.kvs, page.more, page.count, &range);
-        }
-        if let Some(range) = self.base.take_unread() {
-            let page = self.base_store.range(range.clone(), self.limit).await?;
-            self.base = Part::new(page.kvs, page.more, page.count, &range);
         }
         Ok(())
     }

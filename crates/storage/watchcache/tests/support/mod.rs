@@ -31,11 +31,22 @@ pub(crate) struct Things {
     fields: Vec<Text>,
     /// The number of indexed objects.
     pub(crate) indexed: AtomicUsize,
+    /// True if caches share what it reads of a snapshot.
+    is_shared: bool,
 }
 
 impl Things {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { fields: ["spec.nodeName", "status.phase"].map(Text::new).to_vec(), indexed: 0.into() })
+        Self::with(false)
+    }
+
+    pub(crate) fn sharing() -> Arc<Self> {
+        Self::with(true)
+    }
+
+    fn with(is_shared: bool) -> Arc<Self> {
+        let fields = ["spec.nodeName", "status.phase"].map(Text::new).to_vec();
+        Arc::new(Self { fields, indexed: 0.into(), is_shared })
     }
 }
 
@@ -53,6 +64,10 @@ impl Indexer for Things {
         let labels = labels.map(|(key, value)| (Text::new(key), Text::new(value))).collect();
         let fields = parts.next().unwrap_or_default().split(',').map(Text::new).collect();
         Ok(Attrs { labels, fields, value: None })
+    }
+
+    fn sharing_key(&self) -> Option<Bytes> {
+        self.is_shared.then(|| Bytes::from_static(b"things"))
     }
 }
 

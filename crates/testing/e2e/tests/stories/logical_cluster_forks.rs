@@ -60,6 +60,55 @@ fn fork_has_the_objects_of_its_source_and_both_go_on_alone() {
     fork.ok(&["get", "thing", "one", "--namespace=default"]);
 }
 
+/// Forks share what they make of equal definitions and objects. Each sees its own definition after a change.
+#[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
+fn forks_share_definitions_until_one_changes_its_own() {
+    const PLAIN: &str = r#"{"type": "object", "properties": {"a": {"type": "string"}, "old": {"type": "string"}}}"#;
+    const OTHER: &str =
+        r#"{"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string", "default": "new"}}}"#;
+    let definition = |spec: &str| {
+        THINGS
+            .replace(r#""x-kubernetes-preserve-unknown-fields": true"#, &format!(r#""properties": {{"spec": {spec}}}"#))
+            .replace(r#""storage": true,"#, r#""storage": true, "selectableFields": [{"jsonPath": ".spec.a"}],"#)
+    };
+    let host = Host::start(&[]);
+    let base = host.create("base", &json!({}));
+    base.ok_with(&["create", "-f", "-"], &definition(PLAIN));
+    base.ok(&["wait", "--for=condition=Established", "crd/things.clusters.test"]);
+    for (name, a) in [("one", "x"), ("two", "y")] {
+        let thing = json!({"apiVersion": "clusters.test/v1", "kind": "Thing",
+            "metadata": {"name": name, "namespace": "default"}, "spec": {"a": a, "old": "of the base"}});
+        wait_until_blocking("the custom resource is served", || {
+            base.run_with(&["create", "-f", "-"], &thing.to_string()).success.then_some(())
+        });
+    }
+    let forks = ["first", "second", "third"].map(|name| host.create(name, &fork_of("base")));
+    let [first, second, third] = &forks;
+    let list = |kubectl: &Kubectl, selector: &str| {
+        let template = "--output=jsonpath={range .items[*]}{.metadata.name} {.spec} {end}";
+        kubectl.ok(&["get", "things", "--namespace=default", selector, template])
+    };
+    let of_base = r#"one {"a":"x","old":"of the base"} two {"a":"y","old":"of the base"} "#;
+    for fork in [first, second] {
+        assert_eq!(list(fork, "--selector="), of_base);
+        assert_eq!(list(fork, "--field-selector=spec.a=y"), r#"two {"a":"y","old":"of the base"} "#);
+    }
+    // Another schema: other members, other defaults.
+    first.ok_with(&["apply", "--server-side", "--force-conflicts", "-f", "-"], &definition(OTHER));
+    let of_other = r#"one {"a":"x","b":"new"} two {"a":"y","b":"new"} "#;
+    wait_until_blocking("the other schema is served", || (list(first, "--selector=") == of_other).then_some(()));
+    // One that reads its objects first after that, and one that has read them.
+    for fork in [third, second, &base] {
+        assert_eq!(list(fork, "--selector="), of_base);
+    }
+    let patch = r#"{"spec": {"a": "z"}}"#;
+    second.ok(&["patch", "thing", "one", "--namespace=default", "--type=merge", "--patch", patch]);
+    assert_eq!(list(second, "--field-selector=spec.a=z"), r#"one {"a":"z","old":"of the base"} "#);
+    assert_eq!(list(third, "--field-selector=spec.a=z"), "");
+    assert_eq!(list(first, "--selector="), of_other);
+}
+
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn forks_of_forks_and_of_earlier_revisions_have_what_was_there() {
@@ -229,15 +278,19 @@ fn fork_with_a_new_identity_is_another_cluster() {
 
 /// Everything of a fork and of its base is gone with the last fork, whatever the engine; a base without forks is kept
 /// for none.
+/// Returns the keys of all clusters and forks, without the objects that all new clusters share.
+fn keys_of_clusters(etcd: &Etcd) -> Vec<String> {
+    let keys = etcd.ctl(0, &["get", "--prefix", "/registry/logicalclusters/", "--keys-only"]);
+    let is_of_one = |key: &&str| !key.is_empty() && !key.contains("/initial-objects");
+    keys.lines().filter(is_of_one).map(str::to_owned).collect()
+}
+
 #[test]
 #[cfg_attr(not(all(has_etcd, has_kubectl)), ignore = "needs etcd and kubectl")]
 fn nothing_of_deleted_forks_stays_in_the_store() {
     let etcd = Etcd::single();
     let host = Host::start(&[&etcd.servers()]);
-    let keys = |part: &str| {
-        let all = etcd.ctl(0, &["get", "--prefix", "/registry/logicalclusters/", "--keys-only"]);
-        all.lines().filter(|key| key.contains(part)).count()
-    };
+    let keys = |part: &str| keys_of_clusters(&etcd).into_iter().filter(|key| key.contains(part)).count();
     let base = host.create("base", &json!({}));
     make_map(&base, "shared");
     for name in ["one", "two"] {
@@ -319,6 +372,5 @@ fn forks_survive_kills() {
     wait_until_blocking("all clusters are deleted", || {
         host.kubectl.run(&["get", "logicalclusters", "--output=name"]).out.is_empty().then_some(())
     });
-    let left = etcd.ctl(0, &["get", "--prefix", "/registry/logicalclusters/", "--keys-only", "--limit=5"]);
-    assert_eq!(left.trim(), "");
+    assert_eq!(keys_of_clusters(&etcd), Vec::<String>::new());
 }

@@ -1,4 +1,5 @@
-//! The permission to fork a cluster: a fork has all of its source, Secrets included.
+//! Admission of the objects `logicalclusters`: each gets the finalizer that keeps it until its data are deleted, and a fork
+//! needs a permission, since it has all of its source, Secrets included.
 
 use std::sync::Arc;
 
@@ -10,16 +11,17 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
 use super::definition::{GROUP, PLURAL, VERSION};
+use super::finalizer;
 use super::forks::Source;
 
-/// Admission that refuses to create a fork unless the user has the verb `fork` on its source. The source does not change
-/// later.
-pub(crate) struct ForkPermission {
+/// Admission that adds the finalizer to new objects, and refuses to create a fork unless the user has the verb `fork` on its
+/// source. The source does not change later.
+pub(crate) struct ClusterAdmission {
     inner: Arc<dyn Admission>,
     authorizer: Arc<dyn Authorizer>,
 }
 
-impl ForkPermission {
+impl ClusterAdmission {
     pub(crate) fn new(inner: Arc<dyn Admission>, authorizer: Arc<dyn Authorizer>) -> Self {
         Self { inner, authorizer }
     }
@@ -44,7 +46,14 @@ impl ForkPermission {
     }
 }
 
-impl Admission for ForkPermission {
+fn is_creation(attributes: &Attributes) -> bool {
+    let resource = &attributes.resource;
+    attributes.operation == Operation::Create
+        && attributes.subresource.is_empty()
+        && (&*resource.group, &*resource.resource) == (GROUP, PLURAL)
+}
+
+impl Admission for ClusterAdmission {
     fn mutate<'a>(
         &'a self,
         attributes: &'a Attributes,
@@ -52,6 +61,10 @@ impl Admission for ForkPermission {
         old: Option<&'a Value>,
         notes: &'a RequestNotes,
     ) -> BoxFuture<'a, Result<(), Status>> {
+        if is_creation(attributes) {
+            // At once, since another write would delay the cluster.
+            finalizer::add(object);
+        }
         self.inner.mutate(attributes, object, old, notes)
     }
 
@@ -62,11 +75,7 @@ impl Admission for ForkPermission {
         old: Option<&'a Value>,
         notes: &'a RequestNotes,
     ) -> BoxFuture<'a, Result<(), Status>> {
-        let resource = &attributes.resource;
-        let is_creation = attributes.operation == Operation::Create
-            && attributes.subresource.is_empty()
-            && (&*resource.group, &*resource.resource) == (GROUP, PLURAL);
-        let source = if is_creation && !attributes.by_server { Source::of(object) } else { None };
+        let source = if is_creation(attributes) && !attributes.by_server { Source::of(object) } else { None };
         let Some(source) = source else { return self.inner.validate(attributes, object, old, notes) };
         Box::pin(async move {
             self.check(attributes, &source).await?;
