@@ -11,7 +11,7 @@ pub trait RemoteContents: Send + Sync {
     fn delete_all<'a>(&'a self, namespace: &'a str, user: &'a User) -> BoxFuture<'a, RemoteDeletions>;
 }
 
-/// What was done in a namespace.
+/// The deletions in a namespace.
 #[derive(Debug, Default)]
 pub struct RemoteDeletions {
     pub resources: Vec<(GroupVersionResource, RemoteDeletion)>,
@@ -19,7 +19,7 @@ pub struct RemoteDeletions {
     pub unknown: BTreeMap<String, String>,
 }
 
-/// What was done with the objects of a resource.
+/// The deletion of the objects of a resource.
 #[derive(Debug, Default)]
 pub struct RemoteDeletion {
     /// The number of objects whose deletion was requested.

@@ -1,9 +1,7 @@
-//! The deletion of what remote servers have in a namespace.
-
-use std::time::Duration;
+//! The deletion of the objects that remote servers have in a namespace.
 
 use binnacle_api_controllers::{RemoteContents, RemoteDeletion, RemoteDeletions};
-use binnacle_fields::meta::v1::{ListMeta, ObjectMeta, PartialObjectMetadataList as ObjectList};
+use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadataList as ObjectList};
 use binnacle_fields::{FieldRef, metadata};
 use binnacle_meta::{GroupVersionResource, Text};
 use binnacle_request::{BoxFuture, User};
@@ -13,18 +11,11 @@ use futures::stream;
 
 use crate::aggregator::Aggregator;
 use crate::fetch::{FetchRequest, FetchResponse, fetch};
-use crate::objects::parse;
+use crate::objects::{PAGE, UNESCAPED, fetch_request, next_page, parse};
 use crate::remote::Remote;
 
-/// The maximum size of a page of a list.
-const LIMIT: usize = 64 << 20;
-/// The number of objects per page of a list.
-const PAGE: usize = 500;
-/// The number of pages that are read at once. What a server has beyond them is deleted by the next attempt.
+/// The number of pages that are read at once. Objects beyond them are deleted by the next attempt.
 const MAX_PAGES: usize = 200;
-/// The bytes of names and tokens that stay as they are in URLs.
-const UNESCAPED: &[u8] = b"-_.~";
-const TIMEOUT: Duration = Duration::from_secs(60);
 /// The number of resources whose objects are deleted at the same time.
 const RESOURCES: usize = 16;
 /// The orphan finalizer would be in the way: everything in the namespace is deleted anyway.
@@ -110,7 +101,7 @@ impl NamespacedResource<'_> {
         match response.code {
             200..300 => Ok(true),
             404 | 405 => Ok(false),
-            _ => Err(failure(&response)),
+            _ => Err(response.failure()),
         }
     }
 
@@ -122,7 +113,7 @@ impl NamespacedResource<'_> {
             match page.code {
                 200 => {}
                 404 | 405 => return Ok(names),
-                _ => return Err(failure(&page)),
+                _ => return Err(page.failure()),
             }
             let list = parse(&page.body)?;
             let list = FieldRef::<ObjectList>::root(&list);
@@ -133,31 +124,16 @@ impl NamespacedResource<'_> {
                     *deletion.finalizers.entry(finalizer.to_owned()).or_default() += 1;
                 }
             }
-            let token = list.at(ObjectList::METADATA).at(ListMeta::CONTINUE).str();
-            if token.is_empty() {
-                return Ok(names);
+            match next_page(list) {
+                Some(rest) => next = rest,
+                None => return Ok(names),
             }
-            next = format!("&continue={}", binnacle_client::path::escape(token, UNESCAPED));
         }
         Ok(names)
     }
 
     async fn fetch(&self, path: &str, delete_options: Option<&'static str>) -> Result<FetchResponse, String> {
-        let request = FetchRequest {
-            path,
-            delete_options,
-            accept: METADATA,
-            if_none_match: "",
-            user: self.user,
-            timeout: TIMEOUT,
-            limit: Some(LIMIT),
-            is_for_peer: false,
-        };
+        let request = FetchRequest { delete_options, accept: METADATA, ..fetch_request(path, self.user) };
         fetch(self.remote, &request).await.map_err(|error| error.to_string())
     }
-}
-
-fn failure(response: &FetchResponse) -> String {
-    let body = response.body.get(..512).unwrap_or(&response.body);
-    format!("{}: {}", response.code, String::from_utf8_lossy(body))
 }

@@ -17,7 +17,7 @@ use crate::remote::{Connections, Remote};
 pub(crate) const PEER_PROXIED: HeaderName = HeaderName::from_static("x-kubernetes-peer-proxied");
 const AGENT: &str = "Go-http-client/2.0";
 
-/// A request to another server: a GET, or a DELETE if it has options of that.
+/// A request to another server: a GET, or a DELETE if it has options for it.
 pub(crate) struct FetchRequest<'a> {
     pub(crate) path: &'a str,
     /// As JSON.
@@ -41,6 +41,12 @@ pub(crate) struct FetchResponse {
 }
 
 impl FetchResponse {
+    /// Returns the code and the beginning of the body of a response that is an error.
+    pub(crate) fn failure(&self) -> String {
+        let body = self.body.get(..512).unwrap_or(&self.body);
+        format!("{}: {}", self.code, String::from_utf8_lossy(body))
+    }
+
     pub(crate) fn header(&self, name: HeaderName) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }

@@ -23,7 +23,9 @@ use crate::remote::Remote;
 /// The maximum size of a page of a list, and of an event.
 const LIMIT: usize = 64 << 20;
 /// The number of objects per page of a list.
-const PAGE: usize = 500;
+pub(crate) const PAGE: usize = 500;
+/// The bytes of names and tokens that stay as they are in URLs.
+pub(crate) const UNESCAPED: &[u8] = b"-_.~";
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// The requested duration of a watch, and the additional time after which this server gives up on it.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(480);
@@ -187,7 +189,7 @@ impl Reflector {
         let response = fetch(&*self.remote()?, &fetch_request(path, &user)).await.map_err(|error| error.to_string())?;
         match response.code {
             200 => Ok(response),
-            code => Err(format!("{code}: {}", String::from_utf8_lossy(&response.body[..response.body.len().min(512)]))),
+            _ => Err(response.failure()),
         }
     }
 
@@ -210,15 +212,13 @@ impl Reflector {
                 }
                 found.insert(key(&object), Arc::new(object));
             }
-            let metadata = list.at(ObjectList::METADATA);
-            let token = metadata.at(ListMeta::CONTINUE).str();
-            if token.is_empty() {
-                let version = metadata.at(ListMeta::RESOURCE_VERSION).str().into();
+            let Some(rest) = next_page(list) else {
+                let version = list.at(ObjectList::METADATA).at(ListMeta::RESOURCE_VERSION).str().into();
                 let Some(objects) = objects.upgrade() else { return Ok(version) };
                 objects.replace(found);
                 return Ok(version);
-            }
-            next = format!("&continue={}", binnacle_client::path::escape(token, b"-_.~"));
+            };
+            next = rest;
         }
     }
 
@@ -294,7 +294,13 @@ fn apiserver() -> User {
     User::new(User::APISERVER, &[User::MASTERS, User::AUTHENTICATED])
 }
 
-fn fetch_request<'a>(path: &'a str, user: &'a User) -> FetchRequest<'a> {
+/// Returns the parameter of the request for the next page of a list, with `&`; `None` after the last page.
+pub(crate) fn next_page(list: FieldRef<'_, '_, ObjectList>) -> Option<String> {
+    let token = list.at(ObjectList::METADATA).at(ListMeta::CONTINUE).str();
+    (!token.is_empty()).then(|| format!("&continue={}", binnacle_client::path::escape(token, UNESCAPED)))
+}
+
+pub(crate) fn fetch_request<'a>(path: &'a str, user: &'a User) -> FetchRequest<'a> {
     FetchRequest {
         delete_options: None,
         path,

@@ -53,7 +53,7 @@ pub(crate) struct ClusterStorage {
     usage: Option<Arc<StorageUsage>>,
     /// The revisions, by store, before which the cluster has no history, since it was restored or forked at them.
     history: Vec<Revision>,
-    /// What a cluster begins with, by store, if that is a base.
+    /// The base that a cluster begins with, by store, if it has one.
     base: Option<Arc<[Arc<Snapshot>]>>,
     /// True if the base is that of a fork, not that of all new clusters.
     is_fork: bool,

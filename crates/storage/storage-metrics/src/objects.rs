@@ -46,7 +46,7 @@ families! {
     }
 }
 
-/// What was counted last. The metrics are made of it at each scrape: a server has hundreds of them, and many servers in one
+/// The last counts. The metrics are made of them at each scrape: a server has hundreds of them, and many servers in one
 /// process are rarely scraped. Clones share the state.
 #[derive(Clone)]
 struct ObjectCounts {

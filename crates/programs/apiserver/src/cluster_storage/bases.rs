@@ -229,7 +229,7 @@ impl Bases {
     }
 }
 
-/// What is to be done for a base.
+/// The work that a base needs.
 pub(crate) enum Begun {
     /// Nothing.
     Complete,

@@ -107,7 +107,7 @@ async fn objects_of_other_servers_are_deleted_with_their_namespace() {
     assert!(!seen.iter().any(|head| head.contains("/readings")));
 }
 
-/// What a server that does not answer has in a namespace is not known: the namespace stays, and says why.
+/// The objects of a server that does not answer are unknown: the namespace stays, and its condition shows the reason.
 #[tokio::test(flavor = "multi_thread")]
 async fn namespaces_wait_for_servers_that_do_not_answer() {
     let extension = Extension::start(|_| Reply::of(500, "text/plain", "broken")).await;

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::logical_cluster_host::Host;
 use crate::random::{Random, setting};
 
-/// What the clusters have: the value of each config map, by cluster and name.
+/// The contents of the clusters: the value of each config map, by cluster and name.
 type Model = BTreeMap<String, BTreeMap<String, String>>;
 
 const CLUSTERS: usize = 6;
