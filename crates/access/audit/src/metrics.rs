@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use binnacle_metrics::families;
+use binnacle_metrics::{IntCounter, IntCounterVec, families};
 use binnacle_request::AuditLevel;
-use prometheus::{IntCounter, IntCounterVec};
 
 use crate::Event;
 use crate::event::legacy_line;

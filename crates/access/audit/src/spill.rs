@@ -13,11 +13,10 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use binnacle_metrics::families;
+use binnacle_metrics::{IntCounter, IntGauge, families};
 use binnacle_request::BoxFuture;
 use binnacle_supervise::supervise;
 use parking_lot::Mutex;
-use prometheus::{IntCounter, IntGauge};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 

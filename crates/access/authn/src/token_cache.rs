@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use binnacle_crypto::hmac;
 use binnacle_crypto::rand::SystemRandom;
 use binnacle_meta::Text;
-use binnacle_metrics::{HistogramVec, Registry, Series, families};
+use binnacle_metrics::{HistogramVec, IntCounterVec, IntGaugeVec, Level, Registry, Series, families};
 use binnacle_request::BoxFuture;
 use binnacle_work::pace;
 use parking_lot::Mutex;
-use prometheus::{DEFAULT_BUCKETS, IntCounterVec, IntGauge, IntGaugeVec};
+use prometheus::DEFAULT_BUCKETS;
 use tokio::sync::OnceCell;
 
 use crate::recent::RecentCache;
@@ -188,11 +188,11 @@ impl TokenCacheMetrics {
 }
 
 /// Increments a gauge for its lifetime.
-struct GaugeGuard(IntGauge);
+struct GaugeGuard(Level<i64>);
 
 impl GaugeGuard {
     fn new(series: &Series<IntGaugeVec>) -> Self {
-        let gauge = series.with(IntGauge::clone);
+        let gauge = series.with(Level::clone);
         gauge.inc();
         Self(gauge)
     }
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(fixture.calls.load(Ordering::SeqCst), 2);
         assert!(fixture.cache.fetching.lock().is_empty());
         assert_eq!(
-            (fixture.cache.metrics.blocked.with(IntGauge::get), fixture.cache.metrics.in_flight.with(IntGauge::get)),
+            (fixture.cache.metrics.blocked.with(Level::get), fixture.cache.metrics.in_flight.with(Level::get)),
             (0, 0)
         );
     }

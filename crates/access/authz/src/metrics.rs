@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use binnacle_metrics::{HistogramVec, Series, families};
+use binnacle_metrics::{HistogramVec, IntCounterVec, Series, families};
 use binnacle_request::{BoxFuture, Decision, User};
-use prometheus::{IntCounterVec, exponential_buckets};
+use prometheus::exponential_buckets;
 
 use crate::{Attributes, Authorizer, AuthzError, Rules};
 

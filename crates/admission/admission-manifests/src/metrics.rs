@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use binnacle_config::hash;
-use binnacle_metrics::{Registry, families};
+use binnacle_metrics::{GaugeVec, IntCounterVec, IntGaugeVec, Registry, families};
 use parking_lot::Mutex;
-use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec};
 
 use crate::manifest_type::ManifestType;
 
@@ -51,8 +50,7 @@ impl Metrics {
         self.count(manifest_type, "success");
         let before = self.reported.lock().insert(manifest_type, files.to_owned());
         if let Some(before) = before.filter(|before| before != files) {
-            // Fails if there is no such series.
-            let _ = self.families.config.remove_label_values(&[manifest_type.plugin(), &self.server, &before]);
+            self.families.config.remove_label_values(&[manifest_type.plugin(), &self.server, &before]);
         }
         self.families.config.with_label_values(&[manifest_type.plugin(), &self.server, files]).set(1);
     }

@@ -4,10 +4,10 @@
 //! Only slow failures count. As in kube-apiserver, a backend that refuses connections is called every time: it fails
 //! fast, and the first request after it is back succeeds.
 
+use binnacle_metrics::IntGauge;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use prometheus::IntGauge;
 
 /// The number of consecutive slow failures that open the breaker.
 const MAX_FAILURES: u32 = 5;
@@ -149,11 +149,13 @@ impl Drop for CallPermit<'_> {
 
 #[cfg(test)]
 mod tests {
+    use binnacle_metrics::Description;
+
     use super::*;
 
     #[test]
     fn opens_after_slow_failures_and_closes_after_a_response() {
-        let gauge = IntGauge::new("g", "g").unwrap();
+        let gauge = IntGauge::new(Description::new("g", "g", &[]).unwrap());
         let breaker = Breaker::new(gauge.clone());
         let began = Instant::now();
         let fail = |at: Duration| breaker.enter(began + at).map(|permit| permit.fail("late", began + at));
@@ -184,7 +186,7 @@ mod tests {
 
     #[test]
     fn dropped_breaker_is_not_counted_as_open() {
-        let gauge = IntGauge::new("g", "g").unwrap();
+        let gauge = IntGauge::new(Description::new("g", "g", &[]).unwrap());
         let breaker = Breaker::new(gauge.clone());
         (0..MAX_FAILURES).for_each(|_| breaker.enter(Instant::now()).unwrap().fail("late", Instant::now()));
         assert_eq!(gauge.get(), 1);

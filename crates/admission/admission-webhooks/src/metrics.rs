@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use binnacle_metrics::{HistogramVec, families};
+use binnacle_metrics::{HistogramVec, IntCounterVec, IntGauge, families};
 use binnacle_registry::admission::Operation;
-use prometheus::{IntCounterVec, IntGauge};
 
 /// The largest code in labels, which bounds the number of series that webhooks can create.
 const MAX_CODE: u16 = 600;

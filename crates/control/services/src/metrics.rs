@@ -6,14 +6,16 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use binnacle_metrics::{HistogramVec, Registry, families, register_family};
+use binnacle_metrics::{
+    Gauge, GaugeVec, HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry, families, register_family,
+};
 use binnacle_registry::Catalog;
 use binnacle_watchcache::Interest;
 use futures::FutureExt;
 use parking_lot::Mutex;
+use prometheus::DEFAULT_BUCKETS;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{DEFAULT_BUCKETS, Gauge, GaugeVec, IntCounter, IntCounterVec, IntGauge};
 use tokio::time::Instant;
 
 use crate::range::AddressRange;

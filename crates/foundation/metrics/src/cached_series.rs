@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
-use prometheus::core::{MetricVec, MetricVecBuilder};
 
-use crate::{Histogram, HistogramVec};
+use crate::{Labelled, Value};
 
 /// The number of resets of all registries in the process. A reset of any registry costs each cache one lookup.
 static RESETS: AtomicU64 = AtomicU64::new(0);
@@ -75,34 +74,24 @@ impl<F: LabelledFamily> Series<F> {
     }
 }
 
-impl<B: MetricVecBuilder> LabelledFamily for MetricVec<B> {
-    type One = B::M;
+impl<M: Value> LabelledFamily for Labelled<M> {
+    type One = M;
 
-    fn one(&self, values: &[&str]) -> Self::One {
-        self.with_label_values(values)
-    }
-}
-
-impl LabelledFamily for HistogramVec {
-    type One = Histogram;
-
-    fn one(&self, values: &[&str]) -> Self::One {
+    fn one(&self, values: &[&str]) -> M {
         self.with_label_values(values)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use prometheus::{IntCounterVec, Opts};
-
     use super::*;
-    use crate::Registry;
+    use crate::{Description, IntCounterVec, Registry};
 
     #[test]
     fn counts_after_a_reset_are_exposed() {
         let registry = Registry::new();
-        let family =
-            crate::register_family(&registry, IntCounterVec::new(Opts::new("a", "A."), &["l"]).unwrap()).unwrap();
+        let description = Description::new("a", "A.", &["l"]).unwrap();
+        let family = crate::register_family(&registry, IntCounterVec::new(description)).unwrap();
         let held = CachedSeries::default();
         let count = || held.with(|| family.with_label_values(&["x"]), |counter| counter.inc());
         count();

@@ -295,10 +295,9 @@ fn add(to: &mut Metric, more: &Metric, kind: MetricType) {
 
 #[cfg(test)]
 mod tests {
-    use prometheus::{HistogramOpts, IntCounterVec, Opts};
 
     use super::*;
-    use crate::{HistogramVec, Registry, register_family};
+    use crate::{Description, HistogramVec, IntCounterVec, Registry, register_family};
 
     fn shown(options: ExposedOptions) -> String {
         text(&ExposedMetrics::new(options), Registry::new())
@@ -311,14 +310,15 @@ mod tests {
     fn families(exposed: &ExposedMetrics, registry: Registry) -> MetricFamilies {
         let requests = register_family(
             &registry,
-            IntCounterVec::new(Opts::new("requests", "[BETA] Requests."), &["verb", "code"]).unwrap(),
+            IntCounterVec::new(Description::new("requests", "[BETA] Requests.", &["verb", "code"]).unwrap()),
         );
         let requests = requests.unwrap();
         for (verb, code, times) in [("GET", "200", 5), ("LIST", "200", 3), ("PUT", "200", 2), ("PUT", "409", 1)] {
             requests.with_label_values(&[verb, code]).inc_by(times);
         }
-        let sli = HistogramOpts::new("apiserver_request_sli_duration_seconds", "[ALPHA] Latency.").buckets(vec![1.0]);
-        let sli = register_family(&registry, HistogramVec::new(sli, &["verb"]).unwrap()).unwrap();
+        let name = "apiserver_request_sli_duration_seconds";
+        let sli = Description::with_buckets(name, "[ALPHA] Latency.", &["verb"], vec![1.0]).unwrap();
+        let sli = register_family(&registry, HistogramVec::new(sli)).unwrap();
         for (verb, seconds) in [("GET", 0.5), ("PUT", 0.25), ("POST", 2.0)] {
             sli.with_label_values(&[verb]).observe(seconds);
         }

@@ -1,9 +1,11 @@
 //! Declares a struct of metric families.
 
-use prometheus::core::{Atomic, GenericCounter, GenericCounterVec, GenericGauge, GenericGaugeVec};
-use prometheus::{HistogramOpts, Opts};
+use std::sync::{Arc, OnceLock};
 
-use crate::{ComputedGauge, ComputedHistogram, Family, HistogramVec, LoneHistogram, SummaryVec};
+use crate::{
+    ComputedGauge, ComputedHistogram, Count, Description, Family, HistogramVec, Labelled, Level, Lone, LoneHistogram,
+    Number, SummaryVec,
+};
 
 /// Declares a struct whose fields are metric families.
 ///
@@ -12,8 +14,8 @@ use crate::{ComputedGauge, ComputedHistogram, Family, HistogramVec, LoneHistogra
 /// type without labels, and histograms without buckets.
 ///
 /// ```
-/// use binnacle_metrics::{HistogramVec, Registry, families};
-/// use prometheus::{IntCounter, exponential_buckets};
+/// use binnacle_metrics::{HistogramVec, IntCounter, Registry, families};
+/// use prometheus::exponential_buckets;
 ///
 /// families! {
 ///     /// Metrics of calls to other servers.
@@ -40,7 +42,7 @@ use crate::{ComputedGauge, ComputedHistogram, Family, HistogramVec, LoneHistogra
 /// ```compile_fail
 /// binnacle_metrics::families! {
 ///     struct Wrong {
-///         calls: prometheus::IntCounter = "example_calls_total" by ["verb"], "[ALPHA] Number of calls.";
+///         calls: binnacle_metrics::IntCounter = "example_calls_total" by ["verb"], "[ALPHA] Number of calls.";
 ///     }
 /// }
 /// ```
@@ -60,7 +62,7 @@ use crate::{ComputedGauge, ComputedHistogram, Family, HistogramVec, LoneHistogra
 /// ```compile_fail
 /// binnacle_metrics::families! {
 ///     struct Wrong {
-///         calls: prometheus::IntCounter = "example-calls-total", "[ALPHA] Number of calls.";
+///         calls: binnacle_metrics::IntCounter = "example-calls-total", "[ALPHA] Number of calls.";
 ///     }
 /// }
 /// ```
@@ -68,14 +70,14 @@ use crate::{ComputedGauge, ComputedHistogram, Family, HistogramVec, LoneHistogra
 /// ```compile_fail
 /// binnacle_metrics::families! {
 ///     struct Wrong {
-///         calls: prometheus::IntCounterVec = "example_calls_total" by ["http verb"], "[ALPHA] Number of calls.";
+///         calls: binnacle_metrics::IntCounterVec = "example_calls_total" by ["http verb"], "[ALPHA] Number of calls.";
 ///     }
 /// }
 /// ```
 ///
 /// The struct gets these functions, with its own visibility: `register(&Registry)` builds and registers the families.
 /// `build()` builds families that all servers of a process share, and `register_in(&self, &Registry)` registers them
-/// for one server. `reset(&self)` deletes all series. The struct is also a `Collector` of its families: for collectors
+/// for one server. Name, help, labels and buckets exist once in a process. `reset(&self)` deletes all series. The struct is also a `Collector` of its families: for collectors
 /// that set the values at each scrape, and for [`Registry::register`](crate::Registry::register), which exempts them
 /// from resets.
 #[macro_export]
@@ -119,12 +121,16 @@ macro_rules! families {
             $visibility fn build() -> ::std::result::Result<Self, $crate::prometheus::Error> {
                 $(const _: () = $crate::check_names($family_name, $crate::families!(@names $($labels)?));)+
                 Ok(Self {
-                    $($field: <$family as $crate::Describe>::describe(
-                        $family_name,
-                        $help,
-                        $crate::families!(@labels $($labels)?),
-                        $crate::families!(@buckets $($buckets)?),
-                    )?,)+
+                    $($field: {
+                        static DESCRIPTION: $crate::SharedDescription = $crate::SharedDescription::new();
+                        $crate::described::<$family>(
+                            &DESCRIPTION,
+                            $family_name,
+                            $help,
+                            $crate::families!(@labels $($labels)?),
+                            || ::std::result::Result::Ok($crate::families!(@buckets $($buckets)?)),
+                        )?
+                    },)+
                 })
             }
 
@@ -185,104 +191,100 @@ const fn is_name(name: &[u8], colons: bool) -> bool {
     at > 0
 }
 
+/// A description that all families of one declaration share.
+#[doc(hidden)]
+pub type SharedDescription = OnceLock<Arc<Description>>;
+
+/// Builds a family without series. Fails if the name, a label or the buckets are invalid.
+#[doc(hidden)]
+pub fn described<F: Describe>(
+    shared: &SharedDescription,
+    name: &str,
+    help: &str,
+    labels: F::Labels,
+    buckets: impl FnOnce() -> Result<F::Buckets, prometheus::Error>,
+) -> Result<F, prometheus::Error> {
+    let description = match shared.get() {
+        Some(description) => description,
+        None => {
+            let new = Description::with_buckets(name, help, labels.into_names(), buckets()?.into_bounds())?;
+            shared.get_or_init(|| new)
+        }
+    };
+    Ok(F::describe(Arc::clone(description)))
+}
+
 /// A family that [`families!`] can build.
 pub trait Describe: Family {
     /// The names of the labels, or `()` if the family has none.
-    type Labels;
+    type Labels: LabelNames;
     /// The upper bounds of the buckets, or `()` if this is not a family of histograms.
-    type Buckets;
+    type Buckets: Bounds;
 
-    /// Returns a family without series. Fails if the name, a label or the buckets are invalid.
-    fn describe(
-        name: &str,
-        help: &str,
-        labels: Self::Labels,
-        buckets: Self::Buckets,
-    ) -> Result<Self, prometheus::Error>;
+    /// Returns a family without series.
+    fn describe(description: Arc<Description>) -> Self;
 }
 
 /// The label names of a family.
 type Labels = &'static [&'static str];
 
-impl<P: Atomic + 'static> Describe for GenericCounter<P> {
-    type Labels = ();
-    type Buckets = ();
+/// What is written after `by`.
+pub trait LabelNames {
+    fn into_names(self) -> Labels;
+}
 
-    fn describe(name: &str, help: &str, (): (), (): ()) -> Result<Self, prometheus::Error> {
-        Self::new(name, help)
+impl LabelNames for () {
+    fn into_names(self) -> Labels {
+        &[]
     }
 }
 
-impl<P: Atomic + 'static> Describe for GenericGauge<P> {
-    type Labels = ();
-    type Buckets = ();
-
-    fn describe(name: &str, help: &str, (): (), (): ()) -> Result<Self, prometheus::Error> {
-        Self::new(name, help)
+impl LabelNames for Labels {
+    fn into_names(self) -> Labels {
+        self
     }
 }
 
-impl<P: Atomic + 'static> Describe for GenericCounterVec<P> {
-    type Labels = Labels;
-    type Buckets = ();
+/// What is written after `buckets`.
+pub trait Bounds {
+    fn into_bounds(self) -> Vec<f64>;
+}
 
-    fn describe(name: &str, help: &str, labels: Labels, (): ()) -> Result<Self, prometheus::Error> {
-        Self::new(Opts::new(name, help), labels)
+impl Bounds for () {
+    fn into_bounds(self) -> Vec<f64> {
+        Vec::new()
     }
 }
 
-impl<P: Atomic + 'static> Describe for GenericGaugeVec<P> {
-    type Labels = Labels;
-    type Buckets = ();
-
-    fn describe(name: &str, help: &str, labels: Labels, (): ()) -> Result<Self, prometheus::Error> {
-        Self::new(Opts::new(name, help), labels)
+impl Bounds for Vec<f64> {
+    fn into_bounds(self) -> Vec<f64> {
+        self
     }
 }
 
-impl Describe for HistogramVec {
-    type Labels = Labels;
-    type Buckets = Vec<f64>;
+macro_rules! describe {
+    ($(($($number:ident)?) $family:ty, $labels:ty, $buckets:ty;)+) => {
+        $(impl$(<$number: Number>)? Describe for $family {
+            type Labels = $labels;
+            type Buckets = $buckets;
 
-    fn describe(name: &str, help: &str, labels: Labels, buckets: Vec<f64>) -> Result<Self, prometheus::Error> {
-        Self::new(HistogramOpts::new(name, help).buckets(buckets), labels)
-    }
+            fn describe(description: Arc<Description>) -> Self {
+                Self::new(description)
+            }
+        })+
+    };
 }
 
-impl Describe for LoneHistogram {
-    type Labels = ();
-    type Buckets = Vec<f64>;
-
-    fn describe(name: &str, help: &str, (): (), buckets: Vec<f64>) -> Result<Self, prometheus::Error> {
-        Self::with_opts(HistogramOpts::new(name, help).buckets(buckets))
-    }
-}
-
-impl Describe for ComputedGauge {
-    type Labels = Labels;
-    type Buckets = ();
-
-    fn describe(name: &str, help: &str, labels: Labels, (): ()) -> Result<Self, prometheus::Error> {
-        Self::new(name, help, labels)
-    }
-}
-
-impl Describe for ComputedHistogram {
-    type Labels = Labels;
-    type Buckets = ();
-
-    fn describe(name: &str, help: &str, labels: Labels, (): ()) -> Result<Self, prometheus::Error> {
-        Self::new(name, help, labels)
-    }
-}
-
-impl Describe for SummaryVec {
-    type Labels = Labels;
-    type Buckets = ();
-
-    fn describe(name: &str, help: &str, labels: Labels, (): ()) -> Result<Self, prometheus::Error> {
-        Self::new(name, help, labels)
-    }
+describe! {
+    (N) Lone<Count<N>>, (), ();
+    (N) Lone<Level<N>>, (), ();
+    (N) Labelled<Count<N>>, Labels, ();
+    (N) Labelled<Level<N>>, Labels, ();
+    () LoneHistogram, (), Vec<f64>;
+    () HistogramVec, Labels, Vec<f64>;
+    () ComputedGauge, Labels, ();
+    () ComputedHistogram, Labels, ();
+    () SummaryVec, Labels, ();
 }
 
 #[cfg(test)]
@@ -290,10 +292,10 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use prometheus::core::Collector;
-    use prometheus::{Gauge, GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, exponential_buckets};
+    use prometheus::exponential_buckets;
 
     use super::*;
-    use crate::Registry;
+    use crate::{Gauge, GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
 
     const BY_KIND: [&str; 2] = ["group", "kind"];
     const BOUNDS: [f64; 2] = [0.5, 2.0];
@@ -442,8 +444,8 @@ mod tests {
         ] {
             assert_eq!(is_name(name.as_bytes(), true), is_family, "{name}");
             assert_eq!(is_name(name.as_bytes(), false), is_label, "{name}");
-            assert_eq!(IntCounter::new(name, "Counts.").is_ok(), is_family, "{name}");
-            assert_eq!(IntCounterVec::new(Opts::new("a", "Counts."), &[name]).is_ok(), is_label, "{name}");
+            assert_eq!(Description::new(name, "Counts.", &[]).is_ok(), is_family, "{name}");
+            assert_eq!(Description::new("a", "Counts.", &[name]).is_ok(), is_label, "{name}");
         }
     }
 

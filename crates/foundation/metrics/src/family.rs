@@ -1,13 +1,14 @@
 //! Families of metrics, and their values at one time.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use prometheus::core::Collector;
-use prometheus::proto::{LabelPair, MetricFamily};
+use prometheus::proto::{LabelPair, Metric, MetricFamily};
 
 use crate::native::Native;
 
-/// A family of metrics.
+/// A family of metrics. Clones share the values.
 pub trait Family: Collector + Clone + 'static {
     /// Deletes all series. Families without labels keep their values, and computed families have no series to delete.
     fn reset(&self) {}
@@ -41,4 +42,10 @@ pub fn pair(name: &str, value: &str) -> LabelPair {
     pair.set_name(name.to_owned());
     pair.set_value(value.to_owned());
     pair
+}
+
+/// Compares metrics of a family, whose labels have the same order.
+pub(crate) fn by_label_values(one: &Metric, other: &Metric) -> Ordering {
+    let values = |metric| Metric::get_label(metric).iter().map(LabelPair::value);
+    values(one).cmp(values(other))
 }

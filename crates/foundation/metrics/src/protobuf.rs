@@ -222,21 +222,20 @@ fn spans(buckets: &native::Buckets) -> (Vec<BucketSpan>, Vec<i64>) {
 
 #[cfg(test)]
 mod tests {
-    use prometheus::{HistogramOpts, IntCounterVec, IntGauge, Opts};
 
     use super::*;
-    use crate::{HistogramVec, LoneHistogram, Registry, register_family};
+    use crate::{Description, HistogramVec, IntCounterVec, IntGauge, LoneHistogram, Registry, register_family};
 
     #[test]
     fn encodes_length_delimited_families() {
         let registry = Registry::new();
-        let counters = IntCounterVec::new(Opts::new("a_total", "Of a."), &["l"]).unwrap();
+        let counters = IntCounterVec::new(Description::new("a_total", "Of a.", &["l"]).unwrap());
         counters.with_label_values(&["x"]).inc_by(3);
         register_family(&registry, counters).unwrap();
-        let gauge = IntGauge::new("b", "Of b.").unwrap();
+        let gauge = IntGauge::new(Description::new("b", "Of b.", &[]).unwrap());
         gauge.set(0);
         register_family(&registry, gauge).unwrap();
-        let times = LoneHistogram::with_opts(HistogramOpts::new("c", "Of c.").buckets(vec![1.0, 2.0])).unwrap();
+        let times = LoneHistogram::new(Description::with_buckets("c", "Of c.", &[], vec![1.0, 2.0]).unwrap());
         [0.5, 1.5, 9.0].iter().for_each(|value| times.observe(*value));
         register_family(&registry, times).unwrap();
         let bytes = delimited(&registry.gather_all());
@@ -260,8 +259,8 @@ mod tests {
     #[test]
     fn encodes_native_histograms() {
         let registry = Registry::with_native_histograms();
-        let opts = HistogramOpts::new("c", "Of c.").buckets(vec![1.0, 2.0]);
-        let family = register_family(&registry, HistogramVec::new(opts, &["l"]).unwrap()).unwrap();
+        let description = Description::with_buckets("c", "Of c.", &["l"], vec![1.0, 2.0]).unwrap();
+        let family = register_family(&registry, HistogramVec::new(description)).unwrap();
         family.with_label_values(&["a"]);
         [0.0, 1.0, 1.0, 1.05, 9.0].iter().for_each(|value| family.with_label_values(&["b"]).observe(*value));
         let bytes = delimited(&registry.gather_all());

@@ -1,14 +1,14 @@
 //! The metric families of one server, and their reset.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use prometheus::core::{Atomic, Collector, GenericCounter, GenericGauge, MetricVec, MetricVecBuilder};
+use parking_lot::RwLock;
+use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 
 use crate::cached_series;
-use crate::family::{Family, MetricFamilies};
+use crate::family::{Family, MetricFamilies, by_label_values};
 use crate::native::Native;
 use crate::resettable::ResettableCollector;
 
@@ -18,21 +18,25 @@ pub struct Registry(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    families: prometheus::Registry,
     native: bool,
-    registered: Mutex<Vec<Box<dyn ErasedFamily>>>,
+    registered: RwLock<Registered>,
+}
+
+#[derive(Default)]
+struct Registered {
+    families: Vec<Box<dyn AnyFamily>>,
+    /// The identifiers of the families' names.
+    names: HashSet<u64>,
 }
 
 /// Registers a family and returns it; clones share the metrics.
 ///
 /// Fails if the registry already has a family with this name.
 pub fn register_family<F: Family>(registry: &Registry, family: F) -> Result<F, prometheus::Error> {
-    let Inner { families, native, registered } = &*registry.0;
-    if *native {
+    if registry.0.native {
         family.become_native();
     }
-    families.register(Box::new(family.clone()))?;
-    registered.lock().push(Box::new(family.clone()));
+    registry.add(Box::new(family.clone()))?;
     Ok(family)
 }
 
@@ -48,7 +52,7 @@ impl Registry {
 
     /// Registers a collector whose values are computed; a reset does not affect it.
     pub fn register(&self, collector: impl Collector + 'static) -> Result<(), prometheus::Error> {
-        self.0.families.register(Box::new(collector))
+        self.add(Box::new(Computed(collector)))
     }
 
     /// Registers a collector that reads counters from another source. A reset affects those with labels.
@@ -61,45 +65,66 @@ impl Registry {
         self.0.native
     }
 
+    fn add(&self, family: Box<dyn AnyFamily>) -> Result<(), prometheus::Error> {
+        let mut registered = self.0.registered.write();
+        let names: HashSet<u64> = family.desc().iter().map(|desc| desc.id).collect();
+        if !registered.names.is_disjoint(&names) {
+            return Err(prometheus::Error::AlreadyReg);
+        }
+        registered.names.extend(names);
+        registered.families.push(family);
+        Ok(())
+    }
+
+    /// Returns the families that have metrics, sorted by name; the metrics are sorted by the values of their labels.
     pub fn gather(&self) -> Vec<MetricFamily> {
-        self.0.families.gather()
+        self.gather_all().families
     }
 
     /// Returns the families with their native histograms.
     pub fn gather_all(&self) -> MetricFamilies {
-        let mut gathered = MetricFamilies::from(self.gather());
-        if self.0.native {
-            let registered = self.0.registered.lock();
-            let mut both: HashMap<String, _> = registered
-                .iter()
-                .filter_map(|family| family.gather_native())
-                .map(|(family, natives)| (family.name().to_owned(), (family, natives)))
-                .collect();
-            drop(registered);
-            for family in &mut gathered.families {
-                if let Some((gathered_again, natives)) = both.remove(family.name()) {
-                    gathered.natives.insert(family.name().to_owned(), natives);
-                    *family = gathered_again;
+        let mut natives = HashMap::new();
+        let mut families = BTreeMap::new();
+        for family in &self.0.registered.read().families {
+            if let Some((family, of_metrics)) = self.0.native.then(|| family.gather_native()).flatten() {
+                natives.insert(family.name().to_owned(), of_metrics);
+                families.insert(family.name().to_owned(), family);
+            } else {
+                for mut family in family.collect() {
+                    family.mut_metric().sort_by(by_label_values);
+                    families.insert(family.name().to_owned(), family);
                 }
             }
         }
-        gathered
+        families.retain(|_, family| !family.get_metric().is_empty());
+        natives.retain(|name, _| families.contains_key(name));
+        MetricFamilies { families: families.into_values().collect(), natives }
     }
 
     /// Deletes the series of all families that have labels.
     pub fn reset(&self) {
-        self.0.registered.lock().iter().for_each(|family| family.reset());
+        self.0.registered.read().families.iter().for_each(|family| family.reset());
         cached_series::count_reset();
     }
 }
 
-/// Wraps any collector as a family.
-trait ErasedFamily: Send + Sync {
+/// A family of any type.
+trait AnyFamily: Send + Sync {
+    fn desc(&self) -> Vec<&Desc>;
+    fn collect(&self) -> Vec<MetricFamily>;
     fn reset(&self);
     fn gather_native(&self) -> Option<(MetricFamily, Vec<Native>)>;
 }
 
-impl<F: Family> ErasedFamily for F {
+impl<F: Family> AnyFamily for F {
+    fn desc(&self) -> Vec<&Desc> {
+        Collector::desc(self)
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        Collector::collect(self)
+    }
+
     fn reset(&self) {
         Family::reset(self);
     }
@@ -109,12 +134,21 @@ impl<F: Family> ErasedFamily for F {
     }
 }
 
-impl<B: MetricVecBuilder + 'static> Family for MetricVec<B> {
-    fn reset(&self) {
-        MetricVec::reset(self);
+/// A collector whose values are computed.
+struct Computed<C>(C);
+
+impl<C: Collector> AnyFamily for Computed<C> {
+    fn desc(&self) -> Vec<&Desc> {
+        self.0.desc()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        self.0.collect()
+    }
+
+    fn reset(&self) {}
+
+    fn gather_native(&self) -> Option<(MetricFamily, Vec<Native>)> {
+        None
     }
 }
-
-impl<P: Atomic + 'static> Family for GenericCounter<P> {}
-
-impl<P: Atomic + 'static> Family for GenericGauge<P> {}

@@ -101,10 +101,8 @@ fn since(mut metric: Metric, baselines: &Baselines, kind: MetricType) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use prometheus::{HistogramOpts, IntCounterVec, IntGauge, Opts};
-
     use super::*;
-    use crate::{HistogramVec, Registry, text};
+    use crate::{Description, HistogramVec, IntCounterVec, IntGauge, Registry, text};
 
     struct ExternalCollector {
         counters: IntCounterVec,
@@ -124,9 +122,9 @@ mod tests {
 
     #[test]
     fn subtracts_counts_before_the_reset() {
-        let counters = IntCounterVec::new(Opts::new("a", "A."), &["l"]).unwrap();
-        let took = HistogramVec::new(HistogramOpts::new("b", "B.").buckets(vec![1.0]), &["l"]).unwrap();
-        let level = IntGauge::new("c", "C.").unwrap();
+        let counters = IntCounterVec::new(Description::new("a", "A.", &["l"]).unwrap());
+        let took = HistogramVec::new(Description::with_buckets("b", "B.", &["l"], vec![1.0]).unwrap());
+        let level = IntGauge::new(Description::new("c", "C.", &[]).unwrap());
         let registry = Registry::new();
         let external = ExternalCollector { counters: counters.clone(), took: took.clone(), level: level.clone() };
         registry.register_counting(external).unwrap();

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
-use prometheus::proto::{self, LabelPair, Metric, MetricFamily, MetricType};
+use prometheus::proto::{self, MetricFamily, MetricType};
 
-use crate::Family;
+use crate::{Description, Family};
 
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 /// The window is divided into this many ages of this length; the oldest age is dropped as a whole.
@@ -27,8 +27,7 @@ const BUCKETS: usize = bucket(LONGEST_NANOS) + 1;
 /// A family of summaries, one per combination of label values. Clones share them.
 #[derive(Clone)]
 pub struct SummaryVec {
-    desc: Desc,
-    labels: Arc<[String]>,
+    description: Arc<Description>,
     began: Instant,
     children: Arc<Mutex<BTreeMap<Vec<String>, Arc<Summary>>>>,
 }
@@ -107,7 +106,7 @@ impl Summary {
         slot(age)
     }
 
-    fn metric(&self, labels: Vec<LabelPair>, now: Instant) -> Metric {
+    fn read(&self, now: Instant) -> proto::Summary {
         self.turn(now);
         // The lock prevents that counts move to `dropped` meanwhile, so that each is counted exactly once.
         let _turning = self.turning.lock();
@@ -125,9 +124,7 @@ impl Summary {
         summary.set_quantile(quantiles.into());
         summary.set_sample_count(self.dropped.load(Relaxed) + counts.iter().sum::<u64>());
         summary.set_sample_sum(self.sum_nanos.load(Relaxed) as f64 / 1e9);
-        let mut metric = Metric::from_label(labels);
-        metric.set_summary(summary);
-        metric
+        summary
     }
 }
 
@@ -148,15 +145,13 @@ fn at_quantile(counts: &[u64], quantile: f64) -> f64 {
 }
 
 impl SummaryVec {
-    pub fn new(name: &str, help: &str, labels: &[&str]) -> Result<Self, prometheus::Error> {
-        let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
-        let desc = Desc::new(name.to_owned(), help.to_owned(), labels.clone(), Default::default())?;
-        Ok(Self { desc, labels: labels.into(), began: Instant::now(), children: Arc::default() })
+    pub fn new(description: Arc<Description>) -> Self {
+        Self { description, began: Instant::now(), children: Arc::default() }
     }
 
     /// Returns the summary with these label values, in the order of the labels.
     pub fn with_label_values(&self, values: &[&str]) -> Arc<Summary> {
-        assert_eq!(values.len(), self.labels.len(), "one value for each label");
+        self.description.check_values(values.len());
         let values = values.iter().map(|value| (*value).to_owned()).collect();
         self.children.lock().entry(values).or_insert_with(|| Arc::new(Summary::new(self.began))).clone()
     }
@@ -170,27 +165,19 @@ impl Family for SummaryVec {
 
 impl Collector for SummaryVec {
     fn desc(&self) -> Vec<&Desc> {
-        vec![&self.desc]
+        vec![self.description.desc()]
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         let now = Instant::now();
         let children = self.children.lock().clone();
         let metrics = children.iter().map(|(values, summary)| {
-            let pairs = self.labels.iter().zip(values).map(|(name, value)| {
-                let mut pair = LabelPair::default();
-                pair.set_name(name.clone());
-                pair.set_value(value.clone());
-                pair
-            });
-            summary.metric(pairs.collect(), now)
+            let values: Vec<&str> = values.iter().map(String::as_str).collect();
+            let mut metric = self.description.metric(&values);
+            metric.set_summary(summary.read(now));
+            metric
         });
-        let mut family = MetricFamily::default();
-        family.set_name(self.desc.fq_name.clone());
-        family.set_help(self.desc.help.clone());
-        family.set_field_type(MetricType::SUMMARY);
-        family.set_metric(metrics.collect());
-        vec![family]
+        vec![self.description.family(MetricType::SUMMARY, metrics.collect())]
     }
 }
 
@@ -210,8 +197,7 @@ mod tests {
     }
 
     fn read(summary: &Summary, now: Instant) -> (u64, Vec<f64>) {
-        let metric = summary.metric(Vec::new(), now);
-        let summary = metric.get_summary();
+        let summary = summary.read(now);
         (summary.sample_count(), summary.get_quantile().iter().map(proto::Quantile::value).collect())
     }
 
@@ -242,8 +228,8 @@ mod tests {
     #[test]
     fn formats_summaries_as_text() {
         let registry = crate::Registry::new();
-        let family =
-            crate::register_family(&registry, SummaryVec::new("a_summary", "What it is.", &["kind"]).unwrap()).unwrap();
+        let description = Description::new("a_summary", "What it is.", &["kind"]).unwrap();
+        let family = crate::register_family(&registry, SummaryVec::new(description)).unwrap();
         family.with_label_values(&["x"]).observe(Duration::from_nanos(20), Instant::now());
         let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         let want = "# HELP a_summary What it is.\n# TYPE a_summary summary\na_summary{kind=\"x\",quantile=\"0.5\"} 0.00000002\n";

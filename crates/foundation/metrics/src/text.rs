@@ -137,10 +137,10 @@ fn escape(text: &mut String, plain: &str, is_label: bool) {
 
 #[cfg(test)]
 mod tests {
-    use prometheus::{HistogramOpts, IntCounterVec, IntGauge, Opts, TextEncoder};
+    use prometheus::TextEncoder;
 
     use super::*;
-    use crate::{HistogramVec, Registry, register_family};
+    use crate::{Description, HistogramVec, IntCounterVec, IntGauge, Registry, register_family};
 
     #[test]
     fn formats_numbers_like_go() {
@@ -170,13 +170,14 @@ mod tests {
     #[test]
     fn formats_everything_else_like_the_library() {
         let registry = Registry::new();
-        let counters = IntCounterVec::new(Opts::new("counted", "A \\ and\na \"line\"."), &["one", "two"]).unwrap();
+        let counters =
+            IntCounterVec::new(Description::new("counted", "A \\ and\na \"line\".", &["one", "two"]).unwrap());
         counters.with_label_values(&["a\\b\n\"c\"", ""]).inc_by(7);
         counters.with_label_values(&["x", "é"]).inc();
-        let durations =
-            HistogramVec::new(HistogramOpts::new("took", "Seconds.").buckets(vec![0.5, 1.0, 2.0]), &["verb"]).unwrap();
+        let durations = Description::with_buckets("took", "Seconds.", &["verb"], vec![0.5, 1.0, 2.0]).unwrap();
+        let durations = HistogramVec::new(durations);
         durations.with_label_values(&["GET"]).observe(1.5);
-        let gauge = IntGauge::new("level", "Now.").unwrap();
+        let gauge = IntGauge::new(Description::new("level", "Now.", &[]).unwrap());
         gauge.set(-3);
         register_family(&registry, counters).unwrap();
         register_family(&registry, durations).unwrap();

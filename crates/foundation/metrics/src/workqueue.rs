@@ -8,10 +8,13 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
+use prometheus::exponential_buckets;
 use prometheus::proto::MetricFamily;
-use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, exponential_buckets};
 
-use crate::{ComputedGauge, Family, Histogram, HistogramVec, Registry, families, register_family};
+use crate::{
+    ComputedGauge, Count, Family, Histogram, HistogramVec, IntCounterVec, IntGaugeVec, Level, Registry, families,
+    register_family,
+};
 
 families! {
     #[derive(Clone)]
@@ -52,9 +55,9 @@ pub struct WorkQueue(Option<Arc<Counters>>);
 
 #[derive(Debug)]
 struct Counters {
-    depth: IntGauge,
-    adds: IntCounter,
-    retries: IntCounter,
+    depth: Level<i64>,
+    adds: Count<u64>,
+    retries: Count<u64>,
     queued: Histogram,
     worked: Histogram,
     in_progress: Arc<Mutex<ItemsInProgress>>,

@@ -10,10 +10,9 @@ use std::time::Duration;
 use self::failing::TaskStarts;
 pub use self::failing::{failing, running};
 
-use binnacle_metrics::{Registry, families};
+use binnacle_metrics::{IntCounterVec, Registry, families};
 use binnacle_work::WorkBudget;
 use futures::FutureExt;
-use prometheus::IntCounterVec;
 
 /// The initial and the maximum pause before a restart. The pause doubles with each restart.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);

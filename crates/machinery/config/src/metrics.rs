@@ -2,8 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use binnacle_metrics::{Registry, families};
-use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec};
+use binnacle_metrics::{GaugeVec, IntCounterVec, IntGaugeVec, Registry, families};
 use sha2::{Digest, Sha256};
 
 families! {

@@ -2,8 +2,7 @@
 
 use std::sync::LazyLock;
 
-use binnacle_metrics::{Registry, families};
-use prometheus::IntCounter;
+use binnacle_metrics::{IntCounter, Registry, families};
 use rustls_pki_types::CertificateDer;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use binnacle_metrics::{HistogramVec, families};
-use prometheus::IntCounterVec;
+use binnacle_metrics::{HistogramVec, IntCounterVec, families};
 
 families! {
     /// Counts dials through proxies, with their durations and failures.

@@ -4,9 +4,8 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use binnacle_metrics::{HistogramVec, Registry, families};
+use binnacle_metrics::{HistogramVec, IntCounterVec, Registry, families};
 use http::{Method, Uri};
-use prometheus::IntCounterVec;
 
 const DURATIONS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 const SIZES: [f64; 10] = [256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0];

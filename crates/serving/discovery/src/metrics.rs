@@ -1,7 +1,6 @@
 //! The `aggregator_discovery_*` families.
 
-use binnacle_metrics::{Registry, families};
-use prometheus::IntCounter;
+use binnacle_metrics::{IntCounter, Registry, families};
 
 families! {
     #[derive(Clone, Debug)]

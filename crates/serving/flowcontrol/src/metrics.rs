@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use binnacle_metrics::{HistogramVec, Registry, Series, families, register_family};
-use prometheus::{Gauge, GaugeVec, IntCounterVec, IntGaugeVec};
+use binnacle_metrics::{
+    Gauge, GaugeVec, HistogramVec, IntCounterVec, IntGaugeVec, Registry, Series, families, register_family,
+};
 
 use crate::current_requests::{CurrentRequests, Phase, RequestKind, RequestLimits};
 use crate::demand::DemandStats;

@@ -11,12 +11,11 @@ use binnacle_authn::{AuthenticationResponse, AuthnError};
 use binnacle_authz::{AuthzError, Decision};
 use binnacle_features::Features;
 use binnacle_meta::GoDuration;
-use binnacle_metrics::{ExposedMetrics, MetricFamilies, Registry};
+use binnacle_metrics::{ExposedMetrics, Level, MetricFamilies, Registry};
 use binnacle_request::latency::Part;
 use binnacle_request::{BoxFuture, Facts, Handler, Record, RecordSink, Request, RequestInfo, Response, User};
 use binnacle_transport::ConnectionMetrics;
 use http::Method;
-use prometheus::IntGauge;
 
 use self::families::{ComponentFamilies, Families, FeatureMetrics, build_labels};
 use self::labels::{
@@ -188,7 +187,7 @@ pub struct InFlightCounts {
 }
 
 /// A guard for a long-running request.
-pub(crate) struct LongRunningGuard(IntGauge);
+pub(crate) struct LongRunningGuard(Level<i64>);
 
 impl Drop for LongRunningGuard {
     fn drop(&mut self) {

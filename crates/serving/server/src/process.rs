@@ -2,10 +2,9 @@
 
 use std::sync::LazyLock;
 
-use binnacle_metrics::families;
+use binnacle_metrics::{Counter, Gauge, families};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{Counter, Gauge};
 use tokio::runtime::Handle;
 
 families! {
@@ -91,8 +90,7 @@ impl Collector for Process {
     fn collect(&self) -> Vec<MetricFamily> {
         let Some(now) = snapshot() else { return Vec::new() };
         let families = &self.0;
-        families.cpu_seconds.reset();
-        families.cpu_seconds.inc_by(now.cpu_seconds);
+        families.cpu_seconds.set_total(now.cpu_seconds);
         let mut all = families.cpu_seconds.collect();
         if let Ok(runtime) = Handle::try_current() {
             families.tasks.set(runtime.metrics().num_alive_tasks() as f64);
@@ -100,8 +98,7 @@ impl Collector for Process {
         }
         if let Some([received, sent]) = network() {
             for (counter, bytes) in [(&families.received, received), (&families.sent, sent)] {
-                counter.reset();
-                counter.inc_by(bytes);
+                counter.set_total(bytes);
                 all.extend(counter.collect());
             }
         }

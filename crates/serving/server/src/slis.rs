@@ -3,10 +3,9 @@
 
 use std::sync::Arc;
 
-use binnacle_metrics::{ExposedMetrics, MetricFamilies, Registry, families};
+use binnacle_metrics::{ExposedMetrics, GaugeVec, IntCounterVec, IntGaugeVec, MetricFamilies, Registry, families};
 use binnacle_request::{BoxFuture, Handler, Request, RequestInfo, Response};
 use http::Method;
-use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec};
 
 use crate::exposition::{exposition, reset};
 use crate::process::start_time;

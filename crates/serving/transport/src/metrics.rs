@@ -1,7 +1,6 @@
 //! The metric families of connections.
 
-use binnacle_metrics::families;
-use prometheus::IntCounter;
+use binnacle_metrics::{IntCounter, families};
 
 families! {
     /// Counts of connections, under kube-apiserver's names.

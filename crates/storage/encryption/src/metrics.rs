@@ -9,9 +9,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use binnacle_egress::plugin::{Code, code_name};
 use binnacle_meta::GroupResource;
-use binnacle_metrics::{HistogramVec, LoneHistogram, Registry, families};
+use binnacle_metrics::{
+    GaugeVec, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, LoneHistogram, Registry, families,
+};
 use parking_lot::Mutex;
-use prometheus::{GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, exponential_buckets};
+use prometheus::exponential_buckets;
 use sha2::{Digest, Sha256};
 
 use crate::config_error::ConfigError;
@@ -126,11 +128,8 @@ impl Metrics {
         let mut label_history = self.0.label_history.lock();
         if let Some(oldest) = add_labels(&mut label_history.used, &labels) {
             let oldest: Vec<_> = oldest.iter().map(String::as_str).collect();
-            // Labels that were added before can be removed.
-            let _ = (
-                self.0.families.key_uses.remove_label_values(&oldest),
-                self.0.families.key_last_used.remove_label_values(&oldest),
-            );
+            self.0.families.key_uses.remove_label_values(&oldest);
+            self.0.families.key_last_used.remove_label_values(&oldest);
         }
         self.0.families.key_uses.with_label_values(&labels).inc();
         self.0.families.key_last_used.with_label_values(&labels).set(now());
@@ -142,7 +141,7 @@ impl Metrics {
         let mut label_history = self.0.label_history.lock();
         if let Some(oldest) = add_labels(&mut label_history.in_status, &labels) {
             let oldest: Vec<_> = oldest.iter().map(String::as_str).collect();
-            let _ = self.0.families.key_last_in_status.remove_label_values(&oldest);
+            self.0.families.key_last_in_status.remove_label_values(&oldest);
         }
         self.0.families.key_last_in_status.with_label_values(&labels).set(now());
     }
@@ -186,7 +185,7 @@ impl Metrics {
         let hash = format!("sha256:{}", hex(hash));
         let mut label_history = self.0.label_history.lock();
         if let Some(old) = label_history.in_use.replace(hash.clone()) {
-            let _ = self.0.families.in_use.remove_label_values(&[&self.0.server, &old]);
+            self.0.families.in_use.remove_label_values(&[&self.0.server, &old]);
         }
         self.0.families.in_use.with_label_values(&[&self.0.server, &hash]).set(1);
     }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_metrics::{Registry, families};
+use binnacle_metrics::{GaugeVec, Registry, families};
 use binnacle_store_embedded::EmbeddedStore;
 use binnacle_store_etcd::EtcdStore;
 use binnacle_supervise::supervise;
-use prometheus::GaugeVec;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 

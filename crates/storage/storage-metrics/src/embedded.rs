@@ -2,12 +2,11 @@
 
 use std::sync::{Arc, Weak};
 
-use binnacle_metrics::{ComputedHistogram, Registry, families};
+use binnacle_metrics::{ComputedHistogram, Gauge, IntCounter, Registry, families};
 use binnacle_store_embedded::EmbeddedStore;
 use binnacle_store_embedded::disk::{LogStats, SYNC_BOUNDS};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Histogram, MetricFamily};
-use prometheus::{Gauge, IntCounter};
 
 families! {
     /// Metrics that are set at each scrape.
@@ -58,8 +57,7 @@ impl Collector for EmbeddedMetrics {
         for (counter, count) in
             [(&families.moves, stats.moves), (&families.moved, stats.moved_bytes), (&families.failures, stats.failures)]
         {
-            counter.reset();
-            counter.inc_by(count);
+            counter.set_total(count);
         }
         let mut collected = families.collect();
         let syncs = families.syncs.metric(&[], syncs(&stats));

@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use binnacle_metrics::{ComputedHistogram, HistogramVec, Registry, families, register_family};
+use binnacle_metrics::{
+    ComputedHistogram, GaugeVec, HistogramVec, IntCounterVec, IntGaugeVec, Registry, families, register_family,
+};
 use binnacle_registry::{Distribution, Resource, ResourceStore};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Histogram, MetricFamily};
-use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec};
 
 /// The metric shows the last digits of resourceVersions, as many as a float can represent.
 const VERSION_DIGITS: u64 = 1_000_000_000_000_000;
@@ -209,8 +210,7 @@ impl StorageMetrics {
         }
         if let Some(ShardFamilies { watches, filtered }) = self.shards.as_ref().filter(|_| stats.shards.watched > 0) {
             watches.with_label_values(&labels).set(stats.shards.watchers as i64);
-            filtered.with_label_values(&labels).reset();
-            filtered.with_label_values(&labels).inc_by(stats.shards.filtered);
+            filtered.with_label_values(&labels).set_total(stats.shards.filtered);
         }
         // An unused cache has no statistics.
         if stats.initializations == 0 {

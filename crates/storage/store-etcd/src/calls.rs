@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_metrics::{Registry, families};
-use prometheus::{IntCounter, IntCounterVec};
+use binnacle_metrics::{Count, IntCounterVec, Registry, families};
 use tonic::Code;
 
 families! {
@@ -30,8 +29,8 @@ pub(crate) struct CallCount {
     families: Arc<Families>,
     /// Type, service and method.
     labels: [&'static str; 3],
-    sent: IntCounter,
-    received: IntCounter,
+    sent: Count<u64>,
+    received: Count<u64>,
     code: Code,
 }
 

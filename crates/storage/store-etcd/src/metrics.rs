@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use binnacle_metrics::{HistogramVec, Registry, families};
-use prometheus::IntCounterVec;
+use binnacle_metrics::{HistogramVec, IntCounterVec, Registry, families};
 
 use crate::calls::CallMetrics;
 

@@ -3,9 +3,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use binnacle_config::hash;
-use binnacle_metrics::{HistogramVec, Registry, Series, families};
+use binnacle_metrics::{GaugeVec, HistogramVec, IntGaugeVec, Registry, Series, families};
 use prometheus::core::Collector;
-use prometheus::{GaugeVec, IntGaugeVec};
 
 families! {
     #[derive(Clone)]
@@ -67,8 +66,7 @@ impl JwtMetrics {
     pub(crate) fn forget(&self, issuer: &str) {
         let issuer = hash(issuer.as_bytes());
         for result in ["success", "failure"] {
-            // Fails if the keys have never been fetched.
-            let _ = self.families.fetched.remove_label_values(&[result, &issuer, &self.server]);
+            self.families.fetched.remove_label_values(&[result, &issuer, &self.server]);
         }
         self.forget_key_set(&issuer);
     }
@@ -81,7 +79,7 @@ impl JwtMetrics {
             for metric in family.get_metric().iter().filter(|metric| is_of(metric, "jwt_issuer_hash", issuer)) {
                 let set = metric.get_label().iter().find(|label| label.name() == "hash");
                 if let Some(set) = set {
-                    let _ = self.families.key_set.remove_label_values(&[issuer, &self.server, set.value()]);
+                    self.families.key_set.remove_label_values(&[issuer, &self.server, set.value()]);
                 }
             }
         }

@@ -1,7 +1,6 @@
 //! Metrics of the use of service account tokens.
 
-use binnacle_metrics::families;
-use prometheus::IntCounter;
+use binnacle_metrics::{IntCounter, families};
 
 families! {
     /// The `serviceaccount_*` families.

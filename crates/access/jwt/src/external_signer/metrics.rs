@@ -3,8 +3,7 @@
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use binnacle_egress::plugin::{Code, code_name};
-use binnacle_metrics::{HistogramVec, families};
-use prometheus::{GaugeVec, IntCounterVec};
+use binnacle_metrics::{GaugeVec, HistogramVec, IntCounterVec, families};
 
 /// The code of failures outside of a gRPC call.
 const NO_CALL: &str = "unknown-non-grpc";

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use binnacle_meta::Text;
-use binnacle_metrics::{HistogramVec, families};
+use binnacle_metrics::{HistogramVec, IntCounterVec, families};
 use binnacle_registry::admission::Operation;
-use prometheus::IntCounterVec;
 
 const LABELS: [&str; 4] = ["name", "kind", "type", "operation"];
 

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use binnacle_metrics::{HistogramVec, families};
-use prometheus::IntCounterVec;
+use binnacle_metrics::{HistogramVec, IntCounterVec, families};
 
 const LABELS: [&str; 3] = ["policy", "policy_binding", "error_type"];
 

@@ -1,7 +1,6 @@
 //! The `apiserver_validating_admission_policy_*` families.
 
-use binnacle_metrics::{HistogramVec, families};
-use prometheus::IntCounterVec;
+use binnacle_metrics::{HistogramVec, IntCounterVec, families};
 
 use crate::evaluators::decision::{Decision, Evaluation};
 

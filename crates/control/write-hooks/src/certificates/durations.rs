@@ -7,9 +7,8 @@ use binnacle_fields::certificates::v1::{
 };
 use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::{FieldRef, metadata};
-use binnacle_metrics::families;
+use binnacle_metrics::{IntCounterVec, families};
 use binnacle_schema::Value;
-use prometheus::IntCounterVec;
 use x509_parser::pem::Pem;
 
 /// The prefix of the signers that are counted by name. Others are counted together, so that clients cannot create an

@@ -3,9 +3,8 @@
 use binnacle_fields::FieldRef;
 use binnacle_fields::apiregistration::v1::APIService;
 use binnacle_fields::meta::v1::ObjectMeta;
-use binnacle_metrics::{Registry, families, register_family};
+use binnacle_metrics::{IntCounterVec, IntGaugeVec, Registry, families, register_family};
 use binnacle_schema::Value;
-use prometheus::{IntCounterVec, IntGaugeVec};
 
 use super::checks::Condition;
 use crate::remote::is_available;
@@ -50,7 +49,6 @@ impl AvailabilityMetrics {
 
     /// Removes a deleted APIService.
     pub(super) fn forget(&self, name: &str) {
-        // An APIService that was never checked has no value.
-        drop(self.0.unavailable.remove_label_values(&[name]));
+        self.0.unavailable.remove_label_values(&[name]);
     }
 }

@@ -2,9 +2,8 @@
 
 use std::collections::HashSet;
 
-use binnacle_metrics::{Registry, families};
+use binnacle_metrics::{IntCounterVec, Registry, families};
 use parking_lot::Mutex;
-use prometheus::IntCounterVec;
 
 use crate::subject::Subject;
 

@@ -9,12 +9,11 @@ use binnacle_builtin::{BuiltInTypes, Releases};
 use binnacle_controlplane::identity_lease_name;
 use binnacle_egress::{DialMetrics, Egress};
 use binnacle_features::Features;
-use binnacle_metrics::{Registry, families};
+use binnacle_metrics::{GaugeVec, Registry, families};
 use binnacle_registry::ROOT;
 use binnacle_server::{Canary, KUBERNETES_VERSION, Metrics};
 use binnacle_transport::BoundPort;
 use binnacle_work::RelayThreads;
-use prometheus::GaugeVec;
 use tokio::sync::Notify;
 
 use super::address::reachable;

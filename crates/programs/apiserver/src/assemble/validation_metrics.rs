@@ -1,8 +1,7 @@
 //! The families of kube-apiserver's declarative validation. There it stands beside handwritten rules, and differences
 //! are counted; here each rule stands once, so that nothing can differ.
 
-use binnacle_metrics::families;
-use prometheus::IntCounter;
+use binnacle_metrics::{IntCounter, families};
 
 families! {
     /// Registered for queries that take a missing family for a server that does not answer.

@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
 use binnacle_meta::Text;
-use binnacle_metrics::{Registry, families};
+use binnacle_metrics::{CounterVec, IntCounterVec, IntGaugeVec, Registry, families};
 use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{CounterVec, IntCounterVec, IntGaugeVec};
 
 use super::LogicalClusters;
 use super::slot::{Activity, Slot};

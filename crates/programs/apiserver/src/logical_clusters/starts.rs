@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use binnacle_controlplane::Bootstrap;
-use binnacle_metrics::{LoneHistogram, Registry, families};
+use binnacle_metrics::{IntGauge, LoneHistogram, Registry, families};
 use binnacle_request::BoxError;
-use prometheus::IntGauge;
 use tokio::sync::Semaphore;
 
 use super::initial_objects::InitialObjects;

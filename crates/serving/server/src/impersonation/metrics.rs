@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use binnacle_metrics::{HistogramVec, families};
-use prometheus::{IntCounterVec, exponential_buckets};
+use binnacle_metrics::{HistogramVec, IntCounterVec, families};
+use prometheus::exponential_buckets;
 
 families! {
     #[derive(Clone)]

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use binnacle_features::Features;
-use binnacle_metrics::{ComputedGauge, Family, HistogramVec, Registry, families, register_family};
+use binnacle_metrics::{
+    ComputedGauge, Family, GaugeVec, HistogramVec, IntCounterVec, IntGaugeVec, Registry, families, register_family,
+};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, exponential_buckets, linear_buckets};
+use prometheus::{exponential_buckets, linear_buckets};
 
 use crate::version::{self, Build};
 

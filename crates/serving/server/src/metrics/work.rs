@@ -2,9 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use binnacle_metrics::{Registry, families};
+use binnacle_metrics::{IntCounterVec, IntGaugeVec, Registry, families};
 use binnacle_work::{BudgetError, WorkBudget};
-use prometheus::{IntCounterVec, IntGaugeVec};
 
 families! {
     struct Families {

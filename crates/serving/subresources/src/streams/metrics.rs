@@ -1,7 +1,6 @@
 //! The metric families of streams, under kube-apiserver's names.
 
-use binnacle_metrics::families;
-use prometheus::IntCounterVec;
+use binnacle_metrics::{IntCounterVec, families};
 
 families! {
     /// The metrics of streams. Clones share them.

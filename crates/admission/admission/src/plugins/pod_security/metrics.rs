@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use binnacle_features::Version;
-use binnacle_metrics::{Family, Registry, Series, families, register_family};
+use binnacle_metrics::{Family, IntCounterVec, Registry, Series, families, register_family};
 use binnacle_registry::admission::{Attributes, Operation};
-use prometheus::IntCounterVec;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 

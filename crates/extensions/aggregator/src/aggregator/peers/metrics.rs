@@ -1,8 +1,7 @@
 //! The metric families of requests to peers.
 
-use binnacle_metrics::families;
+use binnacle_metrics::{IntCounterVec, families};
 use binnacle_request::RequestInfo;
-use prometheus::IntCounterVec;
 
 families! {
     /// Counters of requests to peers, and of errors.
