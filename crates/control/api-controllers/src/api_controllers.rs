@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use binnacle_controllers::{Controller, Leadership, Queues};
+use binnacle_controllers::{Controller, Leadership, Queues, WriteAuditor};
 use binnacle_registry::Catalog;
 use binnacle_request::{BoxFuture, Shutdown};
 use binnacle_subresources::TokenSigner;
@@ -30,6 +30,8 @@ pub struct Options {
     pub authorities: PathBuf,
     /// The extension API servers, whose objects are in namespaces, too.
     pub remote: Option<Arc<dyn RemoteContents>>,
+    /// Records the writes of the controllers; `None` without an audit policy.
+    pub auditor: Option<Arc<WriteAuditor>>,
     /// The signer of tokens in Secrets; `None` if only another program has the key.
     pub token_signer: Option<Arc<dyn TokenSigner>>,
 }
@@ -102,6 +104,7 @@ fn run(
             queues: options.queues.clone(),
             authorities: options.authorities.clone(),
             remote: options.remote.clone(),
+            auditor: options.auditor.clone(),
             shutdown: shutdown.clone(),
         };
         let mut tasks = JoinSet::new();

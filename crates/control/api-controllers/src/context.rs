@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use binnacle_controllers::{Objects, Queues};
+use binnacle_controllers::{Objects, Queues, WriteAuditor};
 use binnacle_meta::Status;
 use binnacle_registry::{Catalog, Resource};
 use binnacle_request::{Shutdown, User};
@@ -26,6 +26,7 @@ pub(crate) struct ClusterContext {
     pub(crate) authorities: PathBuf,
     /// The extension API servers.
     pub(crate) remote: Option<Arc<dyn RemoteContents>>,
+    pub(crate) auditor: Option<Arc<WriteAuditor>>,
     pub(crate) shutdown: Shutdown,
 }
 
@@ -53,13 +54,16 @@ impl ClusterContext {
         user: &Arc<User>,
         (group, version, plural): (&str, &str, &str),
     ) -> Result<Objects, Status> {
-        let resource = self.resources.require(group, version, plural)?;
-        Ok(Objects::of(resource).managed_by(MANAGER).in_name_of(user.clone()))
+        Ok(self.client(self.resources.require(group, version, plural)?, user.clone()))
     }
 
     /// Returns a client like [`ClusterContext::objects`].
     pub(crate) fn objects_of(&self, account: &str, resource: Arc<Resource>) -> Objects {
-        Objects::of(resource).managed_by(MANAGER).in_name_of(Arc::new(account_user(account)))
+        self.client(resource, Arc::new(account_user(account)))
+    }
+
+    fn client(&self, resource: Arc<Resource>, user: Arc<User>) -> Objects {
+        Objects::of(resource).managed_by(MANAGER).in_name_of(user).audited_by(self.auditor.clone())
     }
 }
 

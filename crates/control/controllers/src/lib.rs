@@ -12,6 +12,7 @@ mod lease_lock;
 mod manager;
 mod objects;
 mod queues;
+mod write_audit;
 
 pub use change_watcher::{ChangeWatcher, Changes};
 pub use controller::{Controller, RETRY_FIRST, RETRY_LAST};
@@ -21,3 +22,4 @@ pub use lease_lock::{Leadership, LeaseLock, lease_time};
 pub use manager::Manager;
 pub use objects::Objects;
 pub use queues::Queues;
+pub use write_audit::WriteAuditor;

@@ -7,7 +7,8 @@ use binnacle_fields::{FieldMut, metadata};
 use binnacle_meta::{Status, StatusReason, Text};
 use binnacle_patch::apply::{Apply, Versions, apply, track_update};
 use binnacle_registry::{
-    Catalog, Context, DeleteOptions, ListOptions, MANAGER, Match, Resource, StoredObject, UpdateOptions, WriteObject,
+    Catalog, Context, DeleteOptions, ListOptions, MANAGER, Match, Page, Resource, StoredObject, UpdateOptions,
+    WriteObject,
 };
 use binnacle_request::{CreatePermit, User};
 use binnacle_schema::{Message, Value};
@@ -15,6 +16,9 @@ use binnacle_store::Revision;
 use binnacle_watchcache::Entry;
 use bytes::Bytes;
 use futures::future::join_all;
+use http::Method;
+
+use crate::write_audit::{WriteAuditor, WriteRequest, WriteTrail};
 
 /// A client of one resource for the server's own controllers. Objects are in the version of the resource, which is the
 /// storage version for all resources that controllers write.
@@ -24,6 +28,8 @@ pub struct Objects {
     manager: &'static str,
     /// The user in whose name requests are made, or `None` for the server itself.
     user: Option<Arc<User>>,
+    /// Records the writes of that user.
+    auditor: Option<Arc<WriteAuditor>>,
 }
 
 impl Objects {
@@ -33,13 +39,19 @@ impl Objects {
 
     /// Creates a client of a resource that was found before.
     pub fn of(resource: Arc<Resource>) -> Self {
-        Self { resource, manager: MANAGER, user: None }
+        Self { resource, manager: MANAGER, user: None, auditor: None }
     }
 
     /// Makes requests in the name of a user. Webhooks and policies treat them like those of any client.
     #[must_use]
     pub fn in_name_of(self, user: Arc<User>) -> Self {
         Self { user: Some(user), ..self }
+    }
+
+    /// Makes writes appear in the audit log, if they are in the name of a user.
+    #[must_use]
+    pub fn audited_by(self, auditor: Option<Arc<WriteAuditor>>) -> Self {
+        Self { auditor, ..self }
     }
 
     /// Sets another manager in `managedFields`.
@@ -57,6 +69,28 @@ impl Objects {
             Some(user) => Context::new(User::clone(user), namespace.into(), false),
             None => Context::internal(namespace),
         }
+    }
+
+    /// Returns the context and the audit events of a write.
+    async fn begin(
+        &self,
+        method: Method,
+        (namespace, name, subresource): (&str, &str, &str),
+    ) -> Result<(Context, WriteTrail), Status> {
+        let context = self.context(namespace);
+        let (Some(auditor), Some(user)) = (&self.auditor, &self.user) else {
+            return Ok((context, WriteTrail::default()));
+        };
+        let request = WriteRequest { method, resource: &self.resource, namespace, name, subresource };
+        let trail = auditor.begin(&request, user).await?;
+        Ok((trail.annotated(context), trail))
+    }
+
+    /// Returns a stored object in the version of the resource.
+    fn in_version(&self, stored: &StoredObject) -> Value {
+        let mut object = stored.object.clone();
+        self.resource.from_stored(&mut object);
+        object
     }
 
     /// Reads an object, including all writes acknowledged before; `None` if it does not exist.
@@ -102,14 +136,17 @@ impl Objects {
     }
 
     pub async fn create(&self, namespace: &str, mut object: Value) -> Result<StoredObject, Status> {
-        let context = self.context(namespace);
+        let (context, trail) = self.begin(Method::POST, (namespace, "", "")).await?;
         self.set_type(&mut object);
         self.resource.set_defaults(&mut object);
+        trail.request_object(&object);
         self.track(&context, "", None, &mut object);
         self.resource.to_stored(&mut object);
         #[expect(clippy::disallowed_methods, reason = "nobody asked for it: clusters have it")]
         let permit = CreatePermit::system();
-        self.resource.create(&context, &permit, object).await
+        let created = self.resource.create(&context, &permit, object).await;
+        trail.end(201, &created, |stored| Some(self.in_version(stored))).await;
+        created
     }
 
     /// Creates those of the objects that do not exist, concurrently. Ignores objects that another client creates
@@ -156,10 +193,13 @@ impl Objects {
         subresource: &str,
         change: impl FnMut(&mut Value) + Send,
     ) -> Result<Revision, Status> {
-        let context = self.context(namespace);
+        let (context, trail) = self.begin(Method::PUT, (namespace, name, subresource)).await?;
         let options = UpdateOptions { subresource: subresource.into(), ..UpdateOptions::default() };
-        let mut change = self.changing(&context, name, subresource, change);
-        self.resource.update(&context, name, &options, &mut change).await.map(|updated| updated.stored.revision)
+        let mut change = self.changing(&context, &trail, (name, subresource), change);
+        let updated = self.resource.update(&context, name, &options, &mut change).await;
+        drop(change);
+        trail.end(200, &updated, |updated| Some(self.in_version(&updated.stored))).await;
+        updated.map(|updated| updated.stored.revision)
     }
 
     /// Like [`Objects::update_to`], for an object that was decoded before.
@@ -169,10 +209,12 @@ impl Objects {
         (namespace, name, subresource): (&str, &str, &str),
         change: impl FnMut(&mut Value) + Send,
     ) -> Result<Revision, Status> {
-        let context = self.context(namespace);
+        let (context, trail) = self.begin(Method::PUT, (namespace, name, subresource)).await?;
         let options = UpdateOptions { subresource: subresource.into(), ..UpdateOptions::default() };
-        let mut change = self.changing(&context, name, subresource, change);
+        let mut change = self.changing(&context, &trail, (name, subresource), change);
         let updated = self.resource.update_known(&context, name, &options, &mut change, known).await;
+        drop(change);
+        trail.end(200, &updated, |updated| Some(self.in_version(&updated.stored))).await;
         updated.map(|updated| updated.stored.revision)
     }
 
@@ -180,8 +222,8 @@ impl Objects {
     fn changing(
         &self,
         context: &Context,
-        name: &str,
-        subresource: &str,
+        trail: &WriteTrail,
+        (name, subresource): (&str, &str),
         mut change: impl FnMut(&mut Value) + Send,
     ) -> impl FnMut(Option<&Value>) -> Result<WriteObject, Status> + Send {
         move |old| {
@@ -192,6 +234,7 @@ impl Objects {
             self.resource.from_stored(&mut object);
             change(&mut object);
             self.resource.set_defaults(&mut object);
+            trail.request_object(&object);
             self.track(context, subresource, Some(old), &mut object);
             self.resource.to_stored(&mut object);
             Ok(object.into())
@@ -205,10 +248,22 @@ impl Objects {
 
     /// Deletes an object like [`Objects::delete`], with options.
     pub async fn delete_with(&self, namespace: &str, name: &str, options: &DeleteOptions) -> Result<(), Status> {
-        match self.resource.delete(&self.context(namespace), name, options).await {
+        let (context, trail) = self.begin(Method::DELETE, (namespace, name, "")).await?;
+        let deleted = self.resource.delete(&context, name, options).await;
+        trail.end(200, &deleted, |_| None).await;
+        match deleted {
             Err(status) if status.is(StatusReason::NotFound) => Ok(()),
             deleted => deleted.map(|_| ()),
         }
+    }
+
+    /// Deletes the objects of a namespace, `workers` at a time, and returns them.
+    pub async fn delete_all(&self, namespace: &str, options: &DeleteOptions, workers: usize) -> Result<Page, Status> {
+        let (context, trail) = self.begin(Method::DELETE, (namespace, "", "")).await?;
+        let context = context.with_verb("deletecollection");
+        let deleted = self.resource.delete_collection_with(&context, &ListOptions::default(), options, workers).await;
+        trail.end(200, &deleted, |_| None).await;
+        deleted
     }
 
     /// Applies a status of a cluster-scoped object by server-side apply as `manager`, with force.
@@ -224,8 +279,9 @@ impl Objects {
         manager: &str,
         mut config: Value,
     ) -> Result<(), Status> {
-        let context = self.context("");
+        let (context, trail) = self.begin(Method::PATCH, ("", name, subresource)).await?;
         self.set_type(&mut config);
+        trail.request_object(&config);
         let options = UpdateOptions { subresource: subresource.into(), ..UpdateOptions::default() };
         let mut change = |old: Option<&Value>| {
             let update = self.resource.update_by(&context, manager, subresource);
@@ -234,7 +290,9 @@ impl Objects {
                 .map(|applied| applied.object.into())
                 .map_err(|error| Status::internal(error.to_string()))
         };
-        self.resource.update(&context, name, &options, &mut change).await.map(|_| ())
+        let applied = self.resource.update(&context, name, &options, &mut change).await;
+        trail.end(200, &applied, |applied| Some(self.in_version(&applied.stored))).await;
+        applied.map(|_| ())
     }
 
     /// Sets the version and kind of an object.

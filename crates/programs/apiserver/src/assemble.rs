@@ -23,6 +23,7 @@ mod policies;
 mod read_only;
 mod security;
 mod storage_version_gate;
+mod tenant;
 mod validation_metrics;
 mod webhooks;
 
@@ -60,7 +61,7 @@ pub(crate) async fn assemble(config: Settings) -> Result<(AssembledServer, Serve
     let (mut inputs, holdings) = Inputs::load(config).await?;
     let (endpoint, identity) = Endpoint::prepare(&mut inputs, &holdings)?;
     let security = Security::prepare(inputs, identity)?;
-    let apis = Apis::build(security)?;
+    let apis = Apis::build(security, None)?;
     let mut background = Background::start(apis, Some(endpoint.expiry()))?;
     let (trust, shutdown) = (background.access.trust.clone(), background.signals.shutdown.clone());
     let clusters = logical_clusters(&mut background, &endpoint)?;

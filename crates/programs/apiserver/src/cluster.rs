@@ -81,10 +81,11 @@ impl Cluster {
     /// Waits until all tasks have ended, after the shutdown signal.
     pub(crate) async fn ended(mut self) {
         drop(self.store_maintenance);
+        self.controllers.ended().await;
+        // After the last writes of controllers.
         if let Some(auditor) = self.auditor {
             auditor.shutdown().await;
         }
-        self.controllers.ended().await;
         self.failed_tasks.wait(&mut self.watch_tasks).await;
         self.resources.close();
     }

@@ -1,35 +1,14 @@
-//! The objects in audit events: decoded request objects, and response objects.
+//! Patches and responses in audit events.
 
-use std::borrow::Cow;
-
-use binnacle_meta::{GroupVersion, Text};
-use binnacle_registry::object;
-use binnacle_request::{AuditLevel, AuditedObject, Record};
-use binnacle_schema::{Limits, Value, cbor, json, proto, yaml};
+use binnacle_meta::GroupVersion;
+use binnacle_registry::audited_json;
+use binnacle_request::{AuditLevel, Record};
+use binnacle_schema::{Limits, cbor, json, proto, yaml};
 use binnacle_scheme::Kinds;
 use bytes::Bytes;
 
 use crate::negotiate::Encoding;
 use crate::patch_type::{ApplyFormat, PatchType};
-
-/// Records the request object with its defaults, before any further step.
-pub fn record_request_object(record: &Record, object: &Value) {
-    let Some(notes) = record.audit() else { return };
-    let text = |name: &str| object.str_at(&["metadata", name]).into();
-    let reference = AuditedObject {
-        namespace: text("namespace"),
-        name: object::name(object).into(),
-        uid: object::uid(object).into(),
-        resource_version: text("resourceVersion"),
-    };
-    let is_recorded = notes.level() >= Some(AuditLevel::Request);
-    let omit = notes.noted().omit_managed_fields;
-    let json = is_recorded.then(|| encode_json(object, omit));
-    notes.note(|noted| {
-        noted.object = reference;
-        noted.request_object = json;
-    });
-}
 
 /// Records a patch as sent by the client.
 pub(crate) fn record_patch(record: &Record, patch: &[u8], kind: PatchType) {
@@ -41,7 +20,7 @@ pub(crate) fn record_patch(record: &Record, patch: &[u8], kind: PatchType) {
         _ => json::parse(patch, &limits).ok(),
     };
     let Some(value) = value else { return };
-    notes.note(|noted| noted.request_object = Some(encode_json(&value, false)));
+    notes.note(|noted| noted.request_object = Some(audited_json(&value, false)));
 }
 
 /// Returns the JSON of the API object in a body of any encoding; `None` if the body has none.
@@ -69,42 +48,7 @@ pub fn read_object(kinds: &dyn Kinds, media_type: &str, body: &Bytes, omit_manag
     if value.str_at(&["kind"]).is_empty() {
         return None;
     }
-    Some(encode_json(&value, omit_managed_fields))
-}
-
-fn encode_json(object: &Value, omit_managed_fields: bool) -> Bytes {
-    let mut out = Vec::with_capacity(1024);
-    let mut object = Cow::Borrowed(object);
-    if omit_managed_fields {
-        remove_managed_fields(object.to_mut());
-    }
-    // A kind and version that the client omitted are appended to the other members.
-    let added = object.as_object().is_some_and(|members| {
-        members.get("kind").is_some() && members.iter().next().is_some_and(|(name, _)| name != "kind")
-    });
-    if added && let Some(members) = object.to_mut().as_object_mut() {
-        let first = ["kind", "apiVersion"].map(|name| (Text::new_static(name), members.remove(name)));
-        let first = first.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        *members = first.chain(std::mem::take(members)).collect();
-    }
-    json::write(&object, &mut out);
-    out.into()
-}
-
-/// Removes the managed fields of the object, of the items of a list, and of the objects in table rows.
-fn remove_managed_fields(object: &mut Value) {
-    let drop_from = |object: &mut Value| {
-        if let Some(metadata) = object.at_mut(&["metadata"]).and_then(Value::as_object_mut) {
-            metadata.remove("managedFields");
-        }
-    };
-    drop_from(object);
-    if let Some(items) = object.at_mut(&["items"]).and_then(Value::as_list_mut) {
-        items.iter_mut().for_each(drop_from);
-    }
-    if let Some(rows) = object.at_mut(&["rows"]).and_then(Value::as_list_mut) {
-        rows.iter_mut().filter_map(|row| row.get_mut("object")).for_each(drop_from);
-    }
+    Some(audited_json(&value, omit_managed_fields))
 }
 
 #[cfg(test)]
@@ -146,22 +90,12 @@ mod tests {
     }
 
     #[test]
-    fn records_request_objects_by_audit_level() {
-        let object = json::parse(br#"{"metadata":{"name":"a","uid":"u"}}"#, &Limits::default()).unwrap();
+    fn records_patches_by_audit_level() {
         let record = Record::open(Method::POST, "/".into(), None, None);
-        record_request_object(&record, &object);
-        assert!(record.audit().is_none());
         record.begin_audit().decide(AuditLevel::Metadata, false);
-        record_request_object(&record, &object);
         record_patch(&record, b"{}", PatchType::Merge);
-        let noted = record.begin_audit().noted();
-        assert_eq!((noted.object.name.as_str(), noted.object.uid.as_str()), ("a", "u"));
-        assert_eq!(noted.request_object, None);
+        assert_eq!(record.begin_audit().noted().request_object, None);
         record.begin_audit().decide(AuditLevel::Request, false);
-        let object = json::parse(br#"{"spec":{},"apiVersion":"v1","kind":"Pod"}"#, &Limits::default()).unwrap();
-        record_request_object(&record, &object);
-        let noted = record.begin_audit().noted().request_object;
-        assert_eq!(noted.as_deref(), Some(&br#"{"kind":"Pod","apiVersion":"v1","spec":{}}"#[..]));
         for (patch, format) in [(&b"a: [1]"[..], ApplyFormat::Yaml), (b"\xa1\x41a\x81\x01", ApplyFormat::Cbor)] {
             record_patch(&record, patch, PatchType::Apply(format));
             assert_eq!(record.begin_audit().noted().request_object.as_deref(), Some(&br#"{"a":[1]}"#[..]));

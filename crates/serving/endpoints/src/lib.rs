@@ -28,7 +28,7 @@ mod verbs;
 mod watch_stream;
 
 pub use api::{Api, SubresourceCall, SubresourceHandler, SubresourceKey};
-pub use audit::{read_object, record_request_object};
+pub use audit::read_object;
 pub use body::{ExpectedKind, decode as decode_body, read as read_body};
 pub use discover::response as discovery_response;
 pub use failure::{

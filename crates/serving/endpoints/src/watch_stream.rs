@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
@@ -43,6 +43,9 @@ pub(crate) struct WatchOptions {
 /// The interval of bookmarks; one more is sent shortly before the end.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+/// Bookmarks wait for the next multiple of this time, so that those of watches that began together, such as all watches
+/// of a node, are one write to their connection.
+const BOOKMARK_STEP: Duration = Duration::from_millis(250);
 /// The maximum number of events that are taken from the watcher at once.
 const BATCH: usize = 256;
 /// The size of the length prefix of each message in protobuf.
@@ -246,13 +249,20 @@ impl futures::Stream for EventStream {
 }
 
 fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
-    let regular = now + BOOKMARK_EVERY;
+    let regular = at_step(now + BOOKMARK_EVERY);
     match deadline.checked_sub(BOOKMARK_BEFORE_END) {
         Some(last) if last > now && last < regular => last,
         // No further bookmark follows the last one.
         _ if regular > deadline => deadline + BOOKMARK_EVERY,
         _ => regular,
     }
+}
+
+/// Returns the first step of the process that is not before `time`.
+fn at_step(time: Instant) -> Instant {
+    static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let steps = time.saturating_duration_since(*FIRST).as_nanos().div_ceil(BOOKMARK_STEP.as_nanos());
+    *FIRST + BOOKMARK_STEP * u32::try_from(steps).unwrap_or(u32::MAX)
 }
 
 /// Encodes events.

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use binnacle_endpoints::{
-    ExpectedKind, SubresourceCall, WriteKind, decode_body, field_manager, input_encoding, read_body,
-    record_request_object, respond_status, respond_subresource, sent_dry_run, write_params,
+    ExpectedKind, SubresourceCall, WriteKind, decode_body, field_manager, input_encoding, read_body, respond_status,
+    respond_subresource, sent_dry_run, write_params,
 };
 use binnacle_fields::meta::v1::PartialObjectMetadata;
 use binnacle_fields::{FieldMut, FieldRef};
@@ -13,7 +13,7 @@ use binnacle_kinds::{BuiltInKinds, tables};
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status};
 use binnacle_patch::apply::{Update, track_update};
 use binnacle_registry::admission::{Admission, Attributes, Operation, OperationOptions};
-use binnacle_registry::{Context, RequestNotes, WriteObject, ensure_namespace, object};
+use binnacle_registry::{Context, RequestNotes, WriteObject, ensure_namespace, object, record_request_object};
 use binnacle_request::Response;
 use binnacle_schema::{Message, Value, defaults, json, proto, yaml};
 

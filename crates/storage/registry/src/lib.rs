@@ -4,6 +4,7 @@
 //! The crate is independent of HTTP and of particular kinds.
 
 pub mod admission;
+mod audited_objects;
 mod cache_waits;
 mod catalog;
 mod context;
@@ -43,6 +44,7 @@ mod watch;
 mod write_failure;
 mod write_object;
 
+pub use audited_objects::{audited_json, record_request_object};
 pub use binnacle_scheme::MediaType;
 pub use binnacle_watchcache::Distribution;
 pub use catalog::{Catalog, Snapshot};

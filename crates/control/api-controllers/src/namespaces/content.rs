@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use binnacle_controllers::Objects;
 use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::{Pod, PodSpec, PodStatus};
 use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::metadata;
 use binnacle_meta::{GroupResource, GroupVersionResource, Status, Time};
-use binnacle_registry::{Context, DeleteOptions, ListOptions, Resource, object};
+use binnacle_registry::{DeleteOptions, ListOptions, Resource, object};
 use binnacle_schema::Value;
 use binnacle_watchcache::Entry;
 use futures::StreamExt;
@@ -62,16 +63,18 @@ impl Content {
         let (pods, others): (Vec<_>, Vec<_>) = namespaced.partition(|resource| is_pods(resource));
         let mut content = Self::default();
         for pods in pods {
-            let rest = delete_all(&pods, name, since).await;
-            content.add(&pods.group_resource(), rest);
+            let resource = pods.group_resource();
+            let rest = delete_all(&context.objects_of(NAME, pods), name, since).await;
+            content.add(&resource, rest);
         }
         if !content.remaining.is_empty() {
             content.waits_for_pods = true;
             return content;
         }
         let deletions = others.into_iter().map(|resource| async move {
-            let rest = delete_all(&resource, name, since).await;
-            (resource.group_resource(), rest)
+            let of = resource.group_resource();
+            let rest = delete_all(&context.objects_of(NAME, resource), name, since).await;
+            (of, rest)
         });
         let mut deletions = futures::stream::iter(deletions).buffer_unordered(RESOURCES);
         while let Some((resource, rest)) = deletions.next().await {
@@ -131,26 +134,30 @@ fn is_pods(resource: &Resource) -> bool {
 }
 
 /// Deletes all objects of a resource in a namespace, whose deletion began at `since`.
-async fn delete_all(resource: &Arc<Resource>, namespace: &str, since: Option<Time>) -> Rest {
+async fn delete_all(objects: &Objects, namespace: &str, since: Option<Time>) -> Rest {
     let mut rest = Rest::default();
-    if let Err(status) = delete_and_count(resource, namespace, since, &mut rest).await {
+    if let Err(status) = delete_and_count(objects, namespace, since, &mut rest).await {
         rest.failure = Some(status.message().to_owned());
     }
     rest
 }
 
 async fn delete_and_count(
-    resource: &Arc<Resource>,
+    objects: &Objects,
     namespace: &str,
     since: Option<Time>,
     rest: &mut Rest,
 ) -> Result<(), Status> {
-    let context = Context::new(account_user(NAME), namespace.into(), false).with_verb("deletecollection");
+    let resource = objects.resource();
+    let context = objects.context(namespace);
     let list = ListOptions::default();
+    // Most resources have no objects in a namespace, and then there is no request.
+    if entries(resource.list_to_delete(&context, &list).await?).is_empty() {
+        return Ok(());
+    }
     // The orphan finalizer would be in the way: everything in the namespace is deleted anyway.
     let options = DeleteOptions { propagation_policy: Some("Background".into()), ..DeleteOptions::default() };
-    let deleted = resource.delete_collection_with(&context, &list, &options, OBJECTS).await?;
-    let deleted = entries(deleted);
+    let deleted = entries(objects.delete_all(namespace, &options, OBJECTS).await?);
     rest.deleted = deleted.len();
     if deleted.is_empty() {
         return Ok(());

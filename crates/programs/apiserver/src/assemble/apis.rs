@@ -9,6 +9,7 @@ use binnacle_aggregator::{Aggregator, AggregatorOptions, AvailabilityMetrics, Pe
 use binnacle_apiextensions::ConversionMetrics;
 use binnacle_audit::Auditor;
 use binnacle_client::{CertificateMetrics, register_webhook_certificates};
+use binnacle_controllers::WriteAuditor;
 use binnacle_controlplane::Trust;
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_egress::Network;
@@ -27,6 +28,7 @@ use super::manifests::AdmissionManifests;
 use super::policies::AdmissionPolicies;
 use super::read_only::ReadOnlyGate;
 use super::security::Security;
+use super::tenant::Tenant;
 use super::webhooks::AdmissionWebhooks;
 use super::{StartFailure, not_registered, peers, webhooks};
 use crate::authentication;
@@ -35,6 +37,8 @@ use crate::cluster::ShutdownOnDrop;
 pub(super) struct Apis {
     pub(super) security: Security,
     pub(super) signals: Signals,
+    pub(super) tenant: Option<Tenant>,
+    /// The auditor that ends with the cluster.
     pub(super) auditor: Option<Arc<Auditor>>,
     pub(super) access: Access,
     pub(super) manifests: AdmissionManifests,
@@ -65,11 +69,13 @@ impl Signals {
 }
 
 impl Apis {
-    pub(super) fn build(security: Security) -> Result<Self, StartFailure> {
+    /// `tenant` is for logical clusters.
+    pub(super) fn build(security: Security, tenant: Option<Tenant>) -> Result<Self, StartFailure> {
         let signals = Signals::new();
         let (base, catalog) = (&security.base, security.catalog.clone());
         let registry = base.registry();
         let auditor = build_auditor(base)?;
+        let write_auditor = write_auditor(base, auditor.as_ref(), tenant.as_ref());
         let lookup = Arc::new(ResourceLookup::new(catalog.clone()));
         let conditions = MatchConditionMetrics::register(registry).map_err(not_registered)?;
         let authorizer = &security.authorization.authorizer;
@@ -120,6 +126,7 @@ impl Apis {
             queues: WorkQueues::register(registry).map_err(not_registered)?,
             discovery_metrics,
             authorities: security.authorities.clone(),
+            write_auditor,
         };
         let storage = security.storage.options(&base.config.storage, &base.features);
         let built_in = built_in(
@@ -131,8 +138,19 @@ impl Apis {
             security.outbound_clients.clone(),
             &signals.shutdown,
         );
-        Ok(Self { security, signals, auditor, access, manifests, peers, read_only, built_in })
+        Ok(Self { security, signals, tenant, auditor, access, manifests, peers, read_only, built_in })
     }
+}
+
+/// Returns the auditor of the controllers' writes: of the host for a logical cluster, as for requests.
+fn write_auditor(base: &Base, own: Option<&Arc<Auditor>>, tenant: Option<&Tenant>) -> Option<Arc<WriteAuditor>> {
+    let (auditor, annotations) = match tenant {
+        Some(tenant) => (tenant.auditor.as_ref()?, vec![tenant.audit_annotation.clone()]),
+        None => (own?, Vec::new()),
+    };
+    let version = super::build(base.config.generic.reported_version.as_deref()).git_version;
+    let program = format!("kube-apiserver/{version}").into();
+    Some(Arc::new(WriteAuditor::new(auditor.clone(), annotations, program)))
 }
 
 fn build_auditor(base: &Base) -> Result<Option<Arc<Auditor>>, StartFailure> {

@@ -10,11 +10,10 @@ use binnacle_controllers::PostStartHook;
 use binnacle_controlplane::{Bootstrap, ControlPlane, start_policy_informers};
 use binnacle_egress::{Dialer, Network};
 use binnacle_flowcontrol::FlowControl;
-use binnacle_meta::Text;
 use binnacle_pki::Expiry;
 use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
-use binnacle_server::{Authentication, Canary, Health, HealthMetrics, RequestQuota, Tracer};
+use binnacle_server::{Authentication, Canary, Health, HealthMetrics, Tracer};
 use binnacle_supervise::supervise;
 use binnacle_telemetry::traces::{Exporter, TracingConfig};
 use tokio::task::JoinSet;
@@ -25,6 +24,7 @@ use super::health::HealthSources;
 use super::inputs::Base;
 use super::read_only::ReadOnlyGate;
 use super::security::Security;
+use super::tenant::Tenant;
 use super::{StartFailure, not_registered, policies};
 use crate::authorities;
 use crate::cluster_storage::ClusterStorage;
@@ -75,23 +75,10 @@ pub(super) struct Background {
     pub(super) health_metrics: Arc<HealthMetrics>,
 }
 
-/// A logical cluster as its host distinguishes it from others.
-pub(super) struct Tenant {
-    /// The host's auditor.
-    pub(super) auditor: Option<Arc<Auditor>>,
-    /// The annotation of audit events with the name of the cluster.
-    pub(super) audit_annotation: (Text, Text),
-    /// The caller that all requests are charged to: the administrators of one cluster must not take what is reserved for
-    /// those of the host, nor more than a cluster's share.
-    pub(super) charged_to: Text,
-    /// Limits on all requests of the cluster together.
-    pub(super) quota: Arc<RequestQuota>,
-}
-
 impl Background {
     /// `certificate` is the expiry of the server's own certificate, for the health checks of the host.
     pub(super) fn start(apis: Apis, certificate: Option<Expiry>) -> Result<Self, StartFailure> {
-        let Apis { security, signals, auditor, access, manifests, peers, read_only, built_in } = apis;
+        let Apis { security, signals, tenant, auditor, access, manifests, peers, read_only, built_in } = apis;
         let Security { base, canary, storage, catalog, signing, authentication, .. } = security;
         let shutdown = &signals.shutdown;
         let mut watch_tasks = JoinSet::new();
@@ -155,7 +142,7 @@ impl Background {
             look_back: None,
             built_in,
             auditor,
-            tenant: None,
+            tenant,
             signals,
             watch_tasks,
             fairness,

@@ -17,7 +17,7 @@ use binnacle_apiextensions::{
 use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
 use binnacle_builtin::BuiltInTypes;
-use binnacle_controllers::{Controller, Manager, Queues};
+use binnacle_controllers::{Controller, Manager, Queues, WriteAuditor};
 use binnacle_controlplane::{
     Bootstrap, Config, ControlPlane, EndpointReconciler, RbacInformers, Trust, default_advertise_address,
 };
@@ -74,6 +74,8 @@ pub(super) struct Access {
     pub(super) discovery_metrics: DiscoveryMetrics,
     /// The file with the authorities of the server's certificate, for clients to trust.
     pub(super) authorities: PathBuf,
+    /// Records the writes of controllers.
+    pub(super) write_auditor: Option<Arc<WriteAuditor>>,
 }
 
 /// The built-in APIs and their controllers.
@@ -151,6 +153,7 @@ pub(super) fn built_in(
         hostname: plane.hostname().to_owned(),
         authorities: access.authorities.clone(),
         remote: Some(Arc::new(access.aggregator.clone())),
+        auditor: access.write_auditor.clone(),
         token_signer: access.secret_token_signer.clone(),
     }));
     let controllers = Manager::start(stages, shutdown.clone());

@@ -21,11 +21,12 @@ use tokio::task::JoinSet;
 
 use super::address::external_address;
 use super::apis::Apis;
-use super::background::{Background, Tenant};
+use super::background::Background;
 use super::cluster::complete;
 use super::config_files::ConfigFiles;
 use super::inputs::{Base, Inputs, load_plugin_options, register_metrics};
 use super::security::{ClusterIdentity, Security};
+use super::tenant::Tenant;
 use super::{StartFailure, build, not_registered};
 use crate::authority_bundle::Bundle;
 use crate::cluster::Cluster;
@@ -128,7 +129,7 @@ impl SharedHost {
         config.authentication.service_accounts.issuers = vec![format!("https://{}", self.external)];
         let (url, path) = (format!("https://{}", self.external), String::new());
         let inputs = self.inputs(config, storage, (url, self.address.port()))?;
-        let apis = Apis::build(Security::prepare(inputs, self.identity(&keys, path)?)?)?;
+        let apis = Apis::build(Security::prepare(inputs, self.identity(&keys, path)?)?, None)?;
         Ok(complete(Background::start(apis, None)?))
     }
 
@@ -195,19 +196,20 @@ impl SharedHost {
         config.misc.kubelet.identity = Some(kubelet_client(info));
         let storage = storage.limited(limits.storage.subscribe()).count_waits(limits.waits.clone());
         let inputs = self.inputs(config, storage, (url, port.unwrap_or(self.address.port())))?;
-        let apis = Apis::build(Security::prepare(inputs, self.identity(keys, format!("/clusters/{name}"))?)?)?;
+        let tenant = Tenant {
+            auditor: self.auditor.clone(),
+            audit_annotation: (AUDIT_ANNOTATION.into(), name.clone()),
+            charged_to: format!("logical cluster {name}").into(),
+            quota: limits.requests.clone(),
+        };
+        let security = Security::prepare(inputs, self.identity(keys, format!("/clusters/{name}"))?)?;
+        let apis = Apis::build(security, Some(tenant))?;
         let mut background = Background::start(apis, None)?;
         self.add_look_back(&mut background);
         // Only for requests: reviews of tokens in the cluster do not know the host's.
         let authenticator = &mut background.authentication.authenticator;
         let access = HostAccess { own: authenticator.clone(), host: self.users.clone(), cluster: name.clone() };
         *authenticator = Arc::new(access);
-        background.tenant = Some(Tenant {
-            auditor: self.auditor.clone(),
-            audit_annotation: (AUDIT_ANNOTATION.into(), name.clone()),
-            charged_to: format!("logical cluster {name}").into(),
-            quota: limits.requests.clone(),
-        });
         Ok(complete(background))
     }
 

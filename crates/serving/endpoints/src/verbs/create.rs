@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use binnacle_authz::permit_create;
 use binnacle_meta::Status;
-use binnacle_registry::object;
+use binnacle_registry::{object, record_request_object};
 use binnacle_request::{CreatePermit, RequestInfo};
 
 use super::{Call, DUPLICATE_OWNERS, HandlerResult};
 use crate::decode_object::decode_object;
 use crate::params::{self, WriteKind};
-use crate::{audit, body, managed_fields, respond};
+use crate::{body, managed_fields, respond};
 
 pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     let output = call.output(false)?;
@@ -22,7 +22,7 @@ pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     let context = call.context(params.options());
     let resource = Arc::clone(&call.resource);
     let mut object = decode_object(&context, &resource, encoding, &bytes, params.validation)?;
-    audit::record_request_object(&call.request.record, &object);
+    record_request_object(&call.request.record, &object);
     resource.check_namespace(&context, &object)?;
     if let Some(uids) = object::dedup_owner_references(&mut object) {
         context.warn(format!("{}{uids}", DUPLICATE_OWNERS));

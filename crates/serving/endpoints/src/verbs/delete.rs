@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use binnacle_meta::{GroupVersion, Status, go_quote};
 use binnacle_registry::admission::WriteOptions;
-use binnacle_registry::{DeleteOptions, DeleteOutcome, Match};
+use binnacle_registry::{DeleteOptions, DeleteOutcome, Match, record_request_object};
 use binnacle_request::{BoxFuture, RequestInfo, User};
 use binnacle_schema::{Value, decode, json, proto, yaml};
 
 use super::{Call, HandlerResult};
 use crate::negotiate::{Encoding, Output};
-use crate::{audit, body, failure, list_stream, params, respond};
+use crate::{body, failure, list_stream, params, respond};
 
 /// Authorizes deletes of objects that cannot be decoded. The error is the reason for a denial.
 pub trait UnsafeDeleteAuthorizer: Send + Sync + 'static {
@@ -96,7 +96,7 @@ async fn read_options(call: &mut Call) -> Result<DeleteOptions, Status> {
         let members = value.make_object();
         members.insert("kind", "DeleteOptions");
         members.insert("apiVersion", "meta.k8s.io/__internal");
-        audit::record_request_object(&call.request.record, &value);
+        record_request_object(&call.request.record, &value);
         DeleteOptions::from_object(&value)
     };
     options.ignore_read_error &= call.resource.collection.unsafe_deletion;

@@ -7,7 +7,7 @@ use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::{FieldMut, metadata};
 use binnacle_meta::{GroupResource, GroupVersionKind, Status, Text};
 use binnacle_patch::apply;
-use binnacle_registry::{Context, Resource, UpdateOptions, object};
+use binnacle_registry::{Context, Resource, UpdateOptions, object, record_request_object};
 use binnacle_request::Response;
 use binnacle_schema::{Message, Value, decode};
 use binnacle_scheme::{CustomSource, Verb};
@@ -67,7 +67,7 @@ async fn update(mut call: Call) -> HandlerResult {
     if object::namespace(&scale).is_empty() {
         object::set_metadata(&mut scale, ObjectMeta::NAMESPACE.name(), Some(context.namespace.as_str().into()));
     }
-    audit::record_request_object(&call.request.record, &scale);
+    record_request_object(&call.request.record, &scale);
     check_name(&scale, call.name(), &call.resource, &context)?;
     let uid = Some(object::uid(&scale)).filter(|uid| !uid.is_empty()).map(Text::from);
     write_replicas(call, context, (output, uid), &params, &mut |_, live_scale, update| {

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use binnacle_registry::{UpdateOptions, object};
+use binnacle_registry::{UpdateOptions, object, record_request_object};
 use binnacle_schema::Value;
 
 use super::create_gate::AuthorizerGate;
 use super::{Call, DUPLICATE_OWNERS, HandlerResult, check_name};
 use crate::decode_object::decode_object;
 use crate::params::{self, WriteKind};
-use crate::{audit, body, managed_fields, respond};
+use crate::{body, managed_fields, respond};
 
 pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     let output = call.output(false)?;
@@ -19,7 +19,7 @@ pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     let context = call.context(params.options());
     let resource = Arc::clone(&call.resource);
     let mut received = decode_object(&context, &resource, call.input()?, &bytes, params.validation)?;
-    audit::record_request_object(&call.request.record, &received);
+    record_request_object(&call.request.record, &received);
     check_name(&received, call.name(), &resource, &context)?;
     if let Some(uids) = object::dedup_owner_references(&mut received) {
         context.warn(format!("{}{uids}", DUPLICATE_OWNERS));
