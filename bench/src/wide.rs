@@ -133,7 +133,8 @@ pub(crate) async fn events(scale: f64) {
     });
     println!("{}", create.await);
     let (began, cpu) = (Instant::now(), process::cpu_seconds(server.id()));
-    let (mut writes, mut counts, mut left) = (Vec::new(), Vec::new(), count);
+    // Some have ended while others were created.
+    let (mut writes, mut counts, mut left) = (Vec::new(), Vec::new(), remaining(&clients).await);
     while left > 0 {
         assert!(began.elapsed() < PATIENCE, "{left} events are left");
         let second = Instant::now();

@@ -96,6 +96,70 @@ async fn logs_requests_with_users_and_outcomes() {
     assert_eq!(refused["responseStatus"]["message"], "Unauthorized");
 }
 
+/// Returns the completed writes of a user: verb, path and status code.
+fn writes_of(events: &[Value], user: &str) -> Vec<String> {
+    let complete =
+        events.iter().filter(|event| event["stage"] == "ResponseComplete" && event["user"]["username"] == user);
+    let text = |event: &Value, name: &str| event[name].as_str().unwrap_or_default().to_owned();
+    let write = |event: &Value| {
+        format!("{} {} {}", text(event, "verb"), text(event, "requestURI"), event["responseStatus"]["code"])
+    };
+    complete.map(write).collect()
+}
+
+/// The controllers inside the server make no requests, but who changed an object is in the log.
+#[tokio::test(flavor = "multi_thread")]
+async fn logs_writes_of_controllers() {
+    let temp = TempDir::new();
+    let (policy, log) = (temp.join("policy.yaml"), temp.join("audit.log"));
+    std::fs::write(&policy, POLICY).unwrap();
+    let logging = ["--audit-policy-file", &policy, "--audit-log-path", &log];
+    let server = Server::start(&[&["--ephemeral", "--run-controllers=*"], &logging[..]].concat());
+    let mut client = server.client().await;
+    let json = [("content-type", "application/json")];
+    let mut post = async |path: &str, body: &str| {
+        assert_eq!(client.send("POST", path, &json, body).await.unwrap().status, 201, "{path}");
+    };
+    post("/api/v1/namespaces", r#"{"metadata":{"name":"n"}}"#).await;
+    let maps = "/api/v1/namespaces/n/configmaps";
+    let absent = r#"[{"apiVersion":"v1","kind":"ConfigMap","name":"absent","uid":"absent"}]"#;
+    post(maps, &format!(r#"{{"metadata":{{"name":"orphan","ownerReferences":{absent}}}}}"#)).await;
+    let path = Path::new(&log);
+    let collector = "system:serviceaccount:kube-system:generic-garbage-collector";
+    let publisher = "system:serviceaccount:kube-system:root-ca-cert-publisher";
+    let expect = async |user: &str, write: &str| {
+        let found = async || writes_of(&events(path), user).iter().any(|it| it == write).then_some(());
+        wait_until(&format!("{write} by {user}"), found).await;
+    };
+    expect(collector, &format!("delete {maps}/orphan 200")).await;
+    expect(publisher, &format!("create {maps} 201")).await;
+    assert_eq!(client.send("DELETE", "/api/v1/namespaces/n", &[], "").await.unwrap().status, 200);
+    let namespaces = "system:serviceaccount:kube-system:namespace-controller";
+    expect(namespaces, &format!("deletecollection {maps} 200")).await;
+    expect(namespaces, "update /api/v1/namespaces/n/status 200").await;
+    expect(namespaces, "update /api/v1/namespaces/n/finalize 200").await;
+
+    let events = events(path);
+    let by = |user: &str| {
+        events.iter().find(|event| event["user"]["username"] == user && event["objectRef"]["namespace"] == "n").unwrap()
+    };
+    let created = by(publisher);
+    assert_eq!(created["objectRef"]["name"], "kube-root-ca.crt");
+    assert!(created["requestObject"]["data"]["ca.crt"].is_string());
+    assert_eq!(created["responseObject"]["metadata"]["namespace"], "n");
+    assert!(created["responseObject"]["metadata"].get("managedFields").is_none());
+    let deleted = by(collector);
+    assert_eq!(deleted["user"]["groups"][0], "system:serviceaccounts");
+    assert_eq!(deleted["sourceIPs"], serde_json::json!(["127.0.0.1"]));
+    let agent = deleted["userAgent"].as_str().unwrap();
+    assert!(agent.starts_with("kube-apiserver/v1.") && agent.ends_with(collector), "{agent}");
+    // No request is made for the many kinds of which the namespace has no objects.
+    let others = |write: &String| {
+        write.starts_with("deletecollection") && !write.contains("/configmaps ") && !write.contains("/serviceaccounts ")
+    };
+    assert_eq!(writes_of(&events, namespaces).into_iter().find(others), None);
+}
+
 /// `/dev/full` behaves like a full disk.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(target_os = "linux"), ignore = "needs /dev/full")]

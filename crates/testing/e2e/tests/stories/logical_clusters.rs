@@ -238,6 +238,16 @@ fn audit_events_have_the_cluster() {
     let (policy, log) = (temp.join("policy.yaml"), temp.join("audit.log"));
     std::fs::write(&policy, "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n").unwrap();
     let host = Host::start(&[&format!("--audit-policy-file={policy}"), &format!("--audit-log-path={log}")]);
+    let controllers = json!({"controllers": ["serviceaccount"]});
+    host.create("c", &controllers);
+    wait_until_blocking("the write of a controller of a cluster", || {
+        let text = std::fs::read_to_string(&log).unwrap();
+        let mut events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let user = "system:serviceaccount:kube-system:service-account-controller";
+        let of_c = |event: &Value| event["annotations"]["binnacle.dev/logical-cluster"] == "c";
+        events.find(|event| event["user"]["username"] == user && of_c(event)).map(drop)
+    });
+    host.kubectl.ok(&["delete", "logicalclusters/c", "--timeout=30s"]);
     for name in ["a", "b"] {
         make_map(&host.create(name, &json!({"idleAfter": "1s"})), &format!("of-{name}"));
     }
