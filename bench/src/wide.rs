@@ -166,6 +166,6 @@ pub(crate) async fn events(scale: f64) {
 async fn remaining(clients: &Clients) -> usize {
     let page = clients.get("/api/v1/namespaces/default/events?limit=1").await;
     let page: serde_json::Value = serde_json::from_slice(&page).unwrap();
-    let items = page["items"].as_array().map_or(0, Vec::len);
+    let items = page["items"].as_array().unwrap_or_else(|| panic!("no list: {page}")).len();
     items + page["metadata"]["remainingItemCount"].as_u64().unwrap_or_default() as usize
 }

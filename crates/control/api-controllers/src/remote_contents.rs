@@ -1,14 +1,21 @@
 //! The objects of extension API servers, as controllers see them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use binnacle_controllers::WriteAuditor;
 use binnacle_meta::GroupVersionResource;
 use binnacle_request::{BoxFuture, User};
 
 /// Extension API servers.
 pub trait RemoteContents: Send + Sync {
     /// Deletes the objects of all resources in a namespace, in the name of a user.
-    fn delete_all<'a>(&'a self, namespace: &'a str, user: &'a User) -> BoxFuture<'a, RemoteDeletions>;
+    fn delete_all<'a>(
+        &'a self,
+        namespace: &'a str,
+        user: &'a Arc<User>,
+        auditor: Option<&'a WriteAuditor>,
+    ) -> BoxFuture<'a, RemoteDeletions>;
 }
 
 /// The deletions in a namespace.

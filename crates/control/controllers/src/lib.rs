@@ -22,4 +22,4 @@ pub use lease_lock::{Leadership, LeaseLock, lease_time};
 pub use manager::Manager;
 pub use objects::Objects;
 pub use queues::Queues;
-pub use write_audit::WriteAuditor;
+pub use write_audit::{WriteAuditor, WriteTrail};

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use http::Method;
 
-use crate::write_audit::{WriteAuditor, WriteRequest, WriteTrail};
+use crate::write_audit::{WriteAuditor, WriteTrail};
 
 /// A client of one resource for the server's own controllers. Objects are in the version of the resource, which is the
 /// storage version for all resources that controllers write.
@@ -81,9 +81,20 @@ impl Objects {
         let (Some(auditor), Some(user)) = (&self.auditor, &self.user) else {
             return Ok((context, WriteTrail::default()));
         };
-        let request = WriteRequest { method, resource: &self.resource, namespace, name, subresource };
-        let trail = auditor.begin(&request, user).await?;
+        let trail = auditor.begin(method, &self.path(namespace, name, subresource), user).await?;
         Ok((trail.annotated(context), trail))
+    }
+
+    /// Returns the path of an object, of its subresource, or of a collection.
+    fn path(&self, namespace: &str, name: &str, subresource: &str) -> String {
+        let description = &self.resource.description;
+        let root = if description.group.is_empty() { "/api" } else { "/apis" };
+        let is_namespaced = description.namespaced && !namespace.is_empty();
+        let namespace = if is_namespaced { ["namespaces", namespace] } else { [""; 2] };
+        let parts =
+            [root, self.resource.api_version(), namespace[0], namespace[1], &description.plural, name, subresource];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        parts.join("/")
     }
 
     /// Returns a stored object in the version of the resource.

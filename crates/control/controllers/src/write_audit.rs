@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use binnacle_audit::{Auditor, ResponseHead, Trail};
 use binnacle_meta::{Status, Text};
-use binnacle_registry::{Context, RequestNotes, Resource, Warnings, audited_json, record_request_object};
+use binnacle_registry::{Context, RequestNotes, Warnings, audited_json, record_request_object};
 use binnacle_request::{Query, Record, RequestInfo, User};
 use binnacle_schema::Value;
 use http::Method;
@@ -22,21 +22,11 @@ pub struct WriteAuditor {
 
 /// The audit events of one write. There are none without an auditor, or if the policy excludes the write.
 #[derive(Default)]
-pub(crate) struct WriteTrail(Option<AuditedWrite>);
+pub struct WriteTrail(Option<AuditedWrite>);
 
 struct AuditedWrite {
     trail: Trail,
     record: Arc<Record>,
-}
-
-/// The request that would make a write over HTTP.
-pub(crate) struct WriteRequest<'a> {
-    pub(crate) method: Method,
-    pub(crate) resource: &'a Resource,
-    pub(crate) namespace: &'a str,
-    /// Empty for a collection.
-    pub(crate) name: &'a str,
-    pub(crate) subresource: &'a str,
 }
 
 impl WriteAuditor {
@@ -45,12 +35,13 @@ impl WriteAuditor {
         Self { auditor, annotations, program }
     }
 
-    /// Records that a write begins. Fails if the backend refuses the event, as the request of a client would.
-    pub(crate) async fn begin(&self, request: &WriteRequest<'_>, user: &Arc<User>) -> Result<WriteTrail, Status> {
-        let path = request.path();
-        let info = RequestInfo::parse(&request.method, &path, &Query::default(), &path);
+    /// Records that a write begins, with the method and the path of the request that it would be over HTTP.
+    ///
+    /// Fails if the backend refuses the event, as that request would.
+    pub async fn begin(&self, method: Method, path: &str, user: &Arc<User>) -> Result<WriteTrail, Status> {
+        let info = RequestInfo::parse(&method, path, &Query::default(), path);
         let info = info.map_err(|error| Status::internal(error.to_string()))?;
-        let record = Record::open(request.method.clone(), path.into(), None, None);
+        let record = Record::open(method, path.into(), None, None);
         let agent = format!("{}/{}", self.program, user.name);
         let trail = Trail::new(self.auditor.clone(), record.clone(), vec![IpAddr::V4(Ipv4Addr::LOCALHOST)], &agent);
         self.annotations.iter().for_each(|(key, value)| record.annotate(key, value));
@@ -62,25 +53,6 @@ impl WriteAuditor {
             return Err(Status::internal("failed to store audit event"));
         }
         Ok(WriteTrail(Some(AuditedWrite { trail, record })))
-    }
-}
-
-impl WriteRequest<'_> {
-    fn path(&self) -> String {
-        let description = &self.resource.description;
-        let root = if description.group.is_empty() { "api" } else { "apis" };
-        let mut path = format!("/{root}/{}", self.resource.api_version());
-        let mut add = |part: &str| {
-            path.push('/');
-            path.push_str(part);
-        };
-        if description.namespaced && !self.namespace.is_empty() {
-            add("namespaces");
-            add(self.namespace);
-        }
-        add(&description.plural);
-        [self.name, self.subresource].into_iter().filter(|part| !part.is_empty()).for_each(add);
-        path
     }
 }
 
@@ -119,5 +91,13 @@ impl WriteTrail {
             trail.body("application/json", Some(&audited_json(&object, omits_managed_fields)));
         }
         trail.completed().await;
+    }
+
+    /// Records the status code of a response by another server.
+    pub async fn end_with_code(self, code: u16) {
+        if let Some(AuditedWrite { trail, .. }) = self.0 {
+            trail.answered(&ResponseHead { code, status: None });
+            trail.completed().await;
+        }
     }
 }

@@ -1,6 +1,9 @@
 //! The deletion of the objects that remote servers have in a namespace.
 
+use std::sync::Arc;
+
 use binnacle_api_controllers::{RemoteContents, RemoteDeletion, RemoteDeletions};
+use binnacle_controllers::{WriteAuditor, WriteTrail};
 use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadataList as ObjectList};
 use binnacle_fields::{FieldRef, metadata};
 use binnacle_meta::{GroupVersionResource, Text};
@@ -8,6 +11,7 @@ use binnacle_request::{BoxFuture, User};
 use binnacle_scheme::RemoteResource;
 use futures::StreamExt;
 use futures::stream;
+use http::Method;
 
 use crate::aggregator::Aggregator;
 use crate::fetch::{FetchRequest, FetchResponse, fetch};
@@ -26,11 +30,17 @@ const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s
 struct NamespacedResource<'a> {
     remote: &'a Remote,
     path: String,
-    user: &'a User,
+    user: &'a Arc<User>,
+    auditor: Option<&'a WriteAuditor>,
 }
 
 impl RemoteContents for Aggregator {
-    fn delete_all<'a>(&'a self, namespace: &'a str, user: &'a User) -> BoxFuture<'a, RemoteDeletions> {
+    fn delete_all<'a>(
+        &'a self,
+        namespace: &'a str,
+        user: &'a Arc<User>,
+        auditor: Option<&'a WriteAuditor>,
+    ) -> BoxFuture<'a, RemoteDeletions> {
         Box::pin(async move {
             let (registry, documents) = (self.0.registry.load_full(), self.0.documents.all());
             let mut deletions = RemoteDeletions::default();
@@ -51,7 +61,7 @@ impl RemoteContents for Aggregator {
             }
             let deleted = found.into_iter().map(|(remote, resource)| async move {
                 let path = format!("{}/namespaces/{namespace}/{}", remote.path(), resource.plural);
-                let collection = NamespacedResource { remote: &remote, path, user };
+                let collection = NamespacedResource { remote: &remote, path, user, auditor };
                 let name = (remote.group.clone(), remote.version.clone(), resource.plural.clone());
                 (GroupVersionResource::new(name.0, name.1, name.2), collection.delete(&resource).await)
             });
@@ -97,7 +107,14 @@ impl NamespacedResource<'_> {
 
     /// Deletes what is at a path. Returns false if there is nothing, or if the server does not do that.
     async fn delete_at(&self, path: &str) -> Result<bool, String> {
-        let response = self.fetch(path, Some(BACKGROUND)).await?;
+        let trail = match self.auditor {
+            Some(auditor) => auditor.begin(Method::DELETE, path, self.user).await,
+            None => Ok(WriteTrail::default()),
+        };
+        let trail = trail.map_err(|status| status.message().to_owned())?;
+        let response = self.fetch(path, Some(BACKGROUND)).await;
+        trail.end_with_code(response.as_ref().map_or(503, |response| response.code)).await;
+        let response = response?;
         match response.code {
             200..300 => Ok(true),
             404 | 405 => Ok(false),

@@ -82,7 +82,8 @@ impl Content {
         }
         drop(deletions);
         if let Some(remote) = &context.remote {
-            content.add_remote(name, remote.delete_all(name, &account_user(NAME)).await);
+            let user = Arc::new(account_user(NAME));
+            content.add_remote(name, remote.delete_all(name, &user, context.auditor.as_deref()).await);
         }
         content
     }

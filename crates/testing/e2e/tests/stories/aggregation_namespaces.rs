@@ -72,7 +72,11 @@ async fn objects_of_other_servers_are_deleted_with_their_namespace() {
     objects.is_kept.store(true, Ordering::Relaxed);
     let served = objects.clone();
     let extension = Extension::start(move |head| served.answer(head)).await;
-    let rig = Rig::start(TempDir::new(), &["--run-controllers=*".to_owned()]);
+    let temp = TempDir::new();
+    let policy = temp.file("policy.yaml", "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n");
+    let log = temp.join("audit.log");
+    let auditing = [format!("--audit-policy-file={policy}"), format!("--audit-log-path={log}")];
+    let rig = Rig::start(temp, &[&["--run-controllers=*".to_owned()], &auditing[..]].concat());
     register(&rig, GROUP, extension.address.port(), json!({"insecureSkipTLSVerify": true})).await;
     condition(&rig, GROUP, "True").await;
     let things = "/apis/ext.test/v1/namespaces/team/things";
@@ -105,6 +109,12 @@ async fn objects_of_other_servers_are_deleted_with_their_namespace() {
     let account = "x-remote-user: system:serviceaccount:kube-system:namespace-controller";
     assert!(deletions.iter().all(|head| head.to_lowercase().contains(account)), "{deletions:?}");
     assert!(!seen.iter().any(|head| head.contains("/readings")));
+    let audited = std::fs::read_to_string(&log).unwrap();
+    let events = audited.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let of_parts = |event: &Value| event["verb"] == "delete" && event["objectRef"]["resource"] == "parts";
+    let deleted: BTreeSet<String> =
+        events.filter(of_parts).map(|event| event["objectRef"]["name"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(deleted, BTreeSet::from(["a".to_owned(), "b".to_owned()]));
 }
 
 /// The objects of a server that does not answer are unknown: the namespace stays, and its condition shows the reason.
