@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::chart::{Chart, Series};
 use crate::client::Clients;
+use crate::files::size_of_files;
 use crate::load::{self, Row};
 use crate::mixture::{self, Mixture};
 use crate::process;
@@ -228,16 +229,6 @@ async fn values(clients: &Clients, count: usize) -> u64 {
         assert!(began.elapsed() < COUNTED_AFTER, "no sizes of all objects: {sizes} of {objects}");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-}
-
-fn size_of_files(directory: &Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
-    let sizes = entries.filter_map(Result::ok).map(|entry| match entry.metadata() {
-        Ok(metadata) if metadata.is_dir() => size_of_files(&entry.path()),
-        Ok(metadata) => metadata.len(),
-        Err(_) => 0,
-    });
-    sizes.sum()
 }
 
 fn milliseconds(time: Duration) -> f64 {

@@ -8,7 +8,9 @@
 mod chart;
 mod client;
 mod curves;
+mod files;
 mod floor;
+mod history;
 mod large;
 mod load;
 mod mixture;
@@ -31,12 +33,14 @@ const USAGE: &str = "usage: binnacle-bench [--scale=PART] [SCENARIO...]
        binnacle-bench [--scale=PART] renewals [LEASES...]
        binnacle-bench [--scale=PART] wide
        binnacle-bench [--scale=PART] expiry
+       binnacle-bench [--scale=PART] history
 
 Without a name all scenarios are measured. `curves` draws how costs grow into DIRECTORY, `report` does both and writes the
 table into DIRECTORY/measured.md. `floor` starts no server: it tells what TLS and sockets alone cost for a delivered event.
 `large` fills a store up to each number of objects, and draws how start, memory and pauses grow into DIRECTORY.
 `nodes` does so with the connections, watches and heartbeats of nodes, and `renewals` with leases alone.
 `wide` has a hundred thousand namespaces, with services and definitions, `expiry` a million events that end.
+`history` writes a thousand objects two million times, and keeps all versions.
 A scale below 1 (0.01) shows that everything works without taking long.
 
 Scenarios:";
@@ -66,6 +70,7 @@ async fn main() {
         ["renewals", counts @ ..] => nodes::leases(&numbers(counts), scale).await,
         ["wide"] => wide::run(scale).await,
         ["expiry"] => wide::events(scale).await,
+        ["history"] => history::run(scale).await,
         ["report", directory] => {
             let table = measure(&[], scale).await;
             let path = Path::new(directory).join("measured.md");
