@@ -16,6 +16,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 mod columns;
 mod controller;
 mod definition;
+mod definition_types;
 pub mod names;
 mod published;
 mod registrar;
@@ -27,6 +28,7 @@ mod types;
 
 pub use controller::{ConversionMetrics, CustomResources, DefinitionRules, definition_controller};
 pub use definition::{Definition, Names, Version};
+pub use definition_types::DefinitionTypes;
 pub use registrar::VersionRegistrar;
 pub use schemas::{Schemas, StructuralRules};
 pub use source::{SchemaOrigin, SchemaReader, SchemaSource};

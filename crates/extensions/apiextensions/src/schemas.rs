@@ -2,37 +2,43 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::Hash;
 use std::sync::{Arc, OnceLock, Weak};
 
 use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::{Message, MessageRef, MessageSource, Value, json};
+use binnacle_store::Revision;
 use binnacle_structural::resource::ResourceSchema;
 use binnacle_structural::{Interner, SchemaScope, Structural, Weight, defaults};
 use binnacle_work::pace;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
+use crate::definition::{Definition, Version};
+use crate::definition_types::DefinitionTypes;
 use crate::source::SchemaSource;
 
-/// A cache of the schemas of all versions. Equal schemas of versions and definitions share everything; other schemas
-/// share equal parts. Clones share the cache.
-#[derive(Clone, Debug)]
+/// A cache of the schemas of all versions, and of the types of definitions. Equal schemas of versions and definitions
+/// share everything; other schemas share equal parts. Clones share the cache.
+#[derive(Clone)]
 pub struct Schemas(Arc<Shared>);
 
 /// Returns the reasons why a schema is not structural.
 pub type StructuralRules = fn(&Value, &FieldPath) -> FieldErrors;
 
-#[derive(Debug)]
 struct Shared {
     interner: Interner,
-    table: Mutex<Table>,
+    table: Mutex<WeakTable<Fingerprint, ResourceSchema>>,
+    types: Mutex<WeakTable<(Fingerprint, Revision), DefinitionTypes>>,
     structure: StructuralRules,
 }
 
+/// A hash of everything that matters.
+pub(crate) type Fingerprint = [u8; 32];
+
 /// A table of weak references. Dead references are removed when the table has doubled in size.
-#[derive(Debug)]
-struct Table {
-    by_hash: HashMap<[u8; 32], Weak<ResourceSchema>>,
+struct WeakTable<K, V> {
+    by_key: HashMap<K, Weak<V>>,
     sweep_at: usize,
 }
 
@@ -51,23 +57,46 @@ pub(crate) struct LazySchema {
     resource: OnceLock<Arc<ResourceSchema>>,
 }
 
-impl Default for Table {
+impl<K, V> Default for WeakTable<K, V> {
     fn default() -> Self {
-        Self { by_hash: HashMap::new(), sweep_at: SMALLEST_SWEEP }
+        Self { by_key: HashMap::new(), sweep_at: SMALLEST_SWEEP }
     }
 }
 
-impl Table {
+impl<K: Eq + Hash, V> WeakTable<K, V> {
+    fn get(&self, key: &K) -> Option<Arc<V>> {
+        self.by_key.get(key).and_then(Weak::upgrade)
+    }
+
+    /// Adds a value, unless there is one with the same key; returns the one that is in the table.
+    fn add(&mut self, key: K, value: Arc<V>) -> Arc<V> {
+        if let Some(known) = self.get(&key) {
+            return known;
+        }
+        if self.by_key.len() >= self.sweep_at {
+            self.sweep();
+        }
+        self.by_key.insert(key, Arc::downgrade(&value));
+        value
+    }
+
     fn sweep(&mut self) {
-        self.by_hash.retain(|_, schema| schema.strong_count() > 0);
-        self.by_hash.shrink_to_fit();
-        self.sweep_at = (self.by_hash.len() * 2).max(SMALLEST_SWEEP);
+        self.by_key.retain(|_, value| value.strong_count() > 0);
+        self.by_key.shrink_to_fit();
+        self.sweep_at = (self.by_key.len() * 2).max(SMALLEST_SWEEP);
+    }
+}
+
+impl fmt::Debug for Schemas {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Schemas").field("read", &self.0.table.lock().by_key.len()).finish_non_exhaustive()
     }
 }
 
 impl Schemas {
     pub fn new(structure: StructuralRules) -> Self {
-        Self(Arc::new(Shared { interner: Interner::default(), table: Mutex::default(), structure }))
+        let (table, types) = (Mutex::default(), Mutex::default());
+        Self(Arc::new(Shared { interner: Interner::default(), table, types, structure }))
     }
 
     /// Returns the schema of a version, which is read at its first use. Without a source, returns the schema of a
@@ -77,11 +106,31 @@ impl Schemas {
         Arc::new(LazySchema { source, preserve_unknown, shared, resource: OnceLock::new() })
     }
 
+    /// Returns the types of a definition; builds them unless another cluster with the same definition has them.
+    ///
+    /// A fork begins with the definitions of its source. A stored definition never has the same revision with other
+    /// contents; `fingerprint` covers what the controller adds to it.
+    pub(crate) fn types_of(
+        &self,
+        definition: &Definition,
+        fingerprint: Fingerprint,
+        build: impl FnOnce() -> DefinitionTypes,
+    ) -> Arc<DefinitionTypes> {
+        let is_refused = |version: &Version| version.schema.as_ref().is_some_and(|schema| schema.unsupported.is_some());
+        let revision = definition.origin.revision().filter(|_| !definition.versions.iter().any(is_refused));
+        let Some(key) = revision.map(|revision| (fingerprint, revision)) else { return Arc::new(build()) };
+        if let Some(known) = self.0.types.lock().get(&key) {
+            return known;
+        }
+        let built = Arc::new(build());
+        self.0.types.lock().add(key, built)
+    }
+
     /// Returns the number of schemas that were read and are in use.
     pub fn len(&self) -> usize {
         let mut table = self.0.table.lock();
         table.sweep();
-        table.by_hash.len()
+        table.by_key.len()
     }
 
     /// Returns true if no schema and no part of one is in use.
@@ -98,20 +147,11 @@ impl Shared {
             let hash = Sha256::new().chain_update(json::to_string(tree));
             if preserve_unknown { hash.chain_update("preserving").finalize() } else { hash.finalize() }.into()
         });
-        let known = |table: &Table| table.by_hash.get(&hash).and_then(Weak::upgrade);
-        if let Some(known) = known(&self.table.lock()) {
+        if let Some(known) = self.table.lock().get(&hash) {
             return known;
         }
         let built = Arc::new(self.build(tree, preserve_unknown));
-        let mut table = self.table.lock();
-        if let Some(known) = known(&table) {
-            return known;
-        }
-        if table.by_hash.len() >= table.sweep_at {
-            table.sweep();
-        }
-        table.by_hash.insert(hash, Arc::downgrade(&built));
-        built
+        self.table.lock().add(hash, built)
     }
 
     fn build(&self, tree: Option<&Value>, preserve_unknown: bool) -> ResourceSchema {

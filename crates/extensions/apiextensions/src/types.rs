@@ -12,6 +12,7 @@ use binnacle_scheme::{
 
 use crate::columns::CustomColumns;
 use crate::definition::{Definition, Scale, Version};
+use crate::definition_types::DefinitionTypes;
 use crate::published::PublishedVersion;
 use crate::schema::VersionSchema;
 use crate::schemas::{LazySchema, Schemas};
@@ -24,7 +25,7 @@ pub fn types(
     schemas: &Schemas,
     base: &Shared<dyn Kinds>,
     converter: Option<&Arc<dyn Converter>>,
-) -> Vec<Result<ResourceType, (Text, String)>> {
+) -> DefinitionTypes {
     let Some(storage) = definition.storage_version() else { return Vec::new() };
     let of = |version: &Version| match version.schema.as_ref().and_then(|schema| schema.unsupported.as_ref()) {
         Some(error) => Err(error.to_string()),

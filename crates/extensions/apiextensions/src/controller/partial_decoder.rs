@@ -12,6 +12,7 @@ use binnacle_fields::{FieldMut, Route};
 use binnacle_meta::Status;
 use binnacle_registry::Resource;
 use binnacle_schema::{Message, Value};
+use binnacle_scheme::{StoredKind, StoredType};
 use binnacle_store::Revision;
 use binnacle_watchcache::Entry;
 
@@ -24,9 +25,9 @@ pub(super) struct PartialDecoder {
     schemas: Arc<Message>,
 }
 
-/// One definition at one revision.
+/// One definition at one revision. It has nothing of a cluster, since others with the same definition share it.
 struct StoredDefinition {
-    resource: Arc<Resource>,
+    stored: Arc<StoredType>,
     schemas: Arc<Message>,
     entry: Arc<Entry>,
 }
@@ -52,8 +53,9 @@ impl PartialDecoder {
     /// Returns the origin from which the schemas of a definition are read.
     pub(super) fn origin(&self, entry: &Arc<Entry>) -> Arc<SchemaOrigin> {
         let Self { resource, schemas, .. } = self;
-        let stored = StoredDefinition { resource: resource.clone(), schemas: schemas.clone(), entry: entry.clone() };
-        Arc::new(SchemaOrigin::new(Arc::new(stored)))
+        let stored = resource.collection.kind.clone();
+        let definition = StoredDefinition { stored, schemas: schemas.clone(), entry: entry.clone() };
+        Arc::new(SchemaOrigin::new(Arc::new(definition)))
     }
 }
 
@@ -63,9 +65,11 @@ impl SchemaReader for StoredDefinition {
     }
 
     fn schema(&self, version: usize) -> Option<Value> {
-        let entry = &self.entry;
-        // `part` logs its errors. The definition was readable when the server started to serve it.
-        let mut part = self.resource.collection.part(&self.schemas, &entry.value(), entry.revision()).ok()?;
+        let api_version = self.stored.storage.group_version_kind().api_version();
+        let kind = StoredKind::new(&self.stored, &api_version);
+        let part = self.stored.codec().index(&kind, &self.schemas, &self.entry.value());
+        // The definition was readable when the server started to serve it.
+        let (mut part, _) = part.inspect_err(|why| tracing::error!(%why, "schemas cannot be decoded")).ok()?;
         let mut definition = FieldMut::<Crd>::root(&mut part);
         let mut spec = definition.structure(Crd::SPEC)?;
         let mut version = spec.items(Spec::VERSIONS).nth(version)?;

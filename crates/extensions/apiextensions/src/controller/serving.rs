@@ -20,7 +20,9 @@ use tokio::time::Instant;
 
 use super::conversion::{ConversionMetrics, ConversionWebhook};
 use super::publishing::{Change, ChangeCounts, publish, publish_groups};
+use crate::definition_types::DefinitionTypes;
 use crate::registrar::VersionRegistrar;
+use crate::schemas::Fingerprint;
 
 /// The rules whose violations are written to conditions of definitions.
 #[derive(Clone, Copy)]
@@ -50,11 +52,13 @@ type ServedGroups = BTreeMap<Text, BTreeMap<Text, ServedDefinition>>;
 
 struct ServedDefinition {
     /// The hash of everything from which the resources are built, except for the schemas.
-    fingerprint: [u8; 32],
+    fingerprint: Fingerprint,
     /// The origin of the schemas.
     origin: Arc<SchemaOrigin>,
     terminating: Arc<AtomicBool>,
     resources: Vec<Arc<Resource>>,
+    /// Kept for other clusters with the same definition.
+    _types: Arc<DefinitionTypes>,
 }
 
 /// Definitions whose resources exist, but are not in the catalog yet.
@@ -162,9 +166,14 @@ impl CustomResources {
             return (!is_same).then(|| Swap { before: known.resources.clone(), after: known.resources.clone() });
         }
         let converter = ConversionWebhook::of(definition, &self.resolver, &self.metrics);
-        let built = types(definition, &self.schemas, &self.kinds, converter.as_ref());
+        let build = || types(definition, &self.schemas, &self.kinds, converter.as_ref());
+        // A conversion webhook is called through a client of this cluster.
+        let types = match &converter {
+            Some(_) => Arc::new(build()),
+            None => self.schemas.types_of(definition, fingerprint, build),
+        };
         let mut valid = Vec::new();
-        for built in built {
+        for built in types.iter() {
             match built {
                 Ok(kind) => valid.push(kind),
                 Err((version, why)) => {
@@ -177,7 +186,7 @@ impl CustomResources {
         let hooks_of_definition =
             Arc::new(DefinitionHooks { resource, terminating: flag.clone(), converted: OnceLock::new() });
         let hooks: Arc<dyn Hooks> = hooks_of_definition.clone();
-        let resources = self.installer.install_with(&valid, &hooks);
+        let resources = self.installer.install_with(valid, &hooks);
         if converter.is_some() {
             let converted = ConvertedVersions {
                 versions: resources.iter().map(Arc::downgrade).collect(),
@@ -187,7 +196,7 @@ impl CustomResources {
         }
         let origin = definition.origin.clone();
         let served_definition =
-            ServedDefinition { fingerprint, origin, terminating: flag, resources: resources.clone() };
+            ServedDefinition { fingerprint, origin, terminating: flag, resources: resources.clone(), _types: types };
         let before = by_name.insert(definition.name.clone(), served_definition).map(|before| before.resources);
         Some(Swap { before: before.unwrap_or_default(), after: resources })
     }
@@ -241,7 +250,7 @@ fn has_schemas_of(definition: &Definition, origin: &Arc<SchemaOrigin>) -> bool {
 }
 
 /// Returns the hash of the parts of a definition from which its resources are built, without the schemas.
-fn fingerprint(definition: &Definition) -> [u8; 32] {
+fn fingerprint(definition: &Definition) -> Fingerprint {
     let Definition { uid, accepted, versions, namespaced, preserve_unknown, webhook, .. } = definition;
     let mut hash = Sha256::new();
     let mut add = |text: String| {
@@ -313,7 +322,7 @@ mod tests {
     use binnacle_schema::value;
     use binnacle_scheme::Verb;
 
-    use super::super::testing::{custom_resources, definition};
+    use super::super::testing::{custom_resources, custom_resources_with, definition, schemas, stored_definition};
     use super::*;
     use crate::registrar::NoRegistrar;
 
@@ -334,6 +343,36 @@ mod tests {
         let resource = catalog.find("a.test", "v1", "as").unwrap();
         let names: Vec<&str> = resource.description.subresources.iter().map(|sub| sub.name.as_str()).collect();
         assert_eq!(names, ["status", "scale"]);
+    }
+
+    /// Returns the resource of the 0th definition, served by a cluster of its own.
+    fn resource_of(definition: &Definition, schemas: &Schemas) -> (CustomResources, Arc<Resource>) {
+        let (catalog, custom) = custom_resources_with(schemas.clone());
+        custom.serve(definition, false, &NoRegistrar);
+        let resource = catalog.find("a.test", "v1", "widgets0").unwrap();
+        (custom, resource)
+    }
+
+    #[test]
+    fn clusters_share_types_of_one_stored_definition() {
+        let schemas = schemas();
+        let (of_one, one) = resource_of(&stored_definition(0, 1, 7), &schemas);
+        let (_other, other) = resource_of(&stored_definition(0, 1, 7), &schemas);
+        assert!(Arc::ptr_eq(&one.collection.kind, &other.collection.kind));
+        assert!(!Arc::ptr_eq(&one.collection, &other.collection));
+        // After a change, or with other names, they have types of their own.
+        let mut renamed = stored_definition(0, 1, 7);
+        renamed.accepted.kind = "Gadget".into();
+        for definition in [stored_definition(0, 2, 8), renamed, definition(0, 1)] {
+            let (_custom, changed) = resource_of(&definition, &schemas);
+            assert!(!Arc::ptr_eq(&one.collection.kind, &changed.collection.kind));
+        }
+        // The types outlive the cluster that built them.
+        let kind = Arc::downgrade(&one.collection.kind);
+        drop((of_one, one));
+        assert!(other.message.get("spec").is_some());
+        drop((_other, other));
+        assert!(kind.upgrade().is_none());
     }
 
     /// Removing a definition frees its types, caches and schemas.
