@@ -2,11 +2,12 @@
 
 use std::any::Any;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use rustls_pki_types::CertificateDer;
+use tokio::time::Instant;
 
 /// Information about a TLS connection, shared by its requests.
 #[derive(Default)]
@@ -26,11 +27,18 @@ pub struct ConnectionInfo {
     failed_logins: AtomicU32,
     /// The number of bodies that relay many bytes.
     relays: AtomicUsize,
+    /// The time of the first watch.
+    first_watch: OnceLock<Instant>,
 }
 
 impl ConnectionInfo {
     pub fn new(peer: SocketAddr, peer_certificates: Vec<CertificateDer<'static>>, alpn: Option<Vec<u8>>) -> Self {
         Self { peer: Some(peer), peer_certificates, alpn, ..Self::default() }
+    }
+
+    /// Returns the time of the connection's first watch, which is now if there was none.
+    pub fn watching_since(&self) -> Instant {
+        *self.first_watch.get_or_init(Instant::now)
     }
 
     /// Sets the name of the server that the client has named in the handshake.

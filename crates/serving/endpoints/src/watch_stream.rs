@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
@@ -29,6 +29,8 @@ pub(crate) struct WatchOptions {
     pub include: Include,
     /// `allowWatchBookmarks`.
     pub bookmarks: bool,
+    /// The time from which the intervals of bookmarks are counted.
+    pub bookmarks_since: Instant,
     /// True if an annotated bookmark ends the initial events.
     pub mark_initial: bool,
     pub timeout: Duration,
@@ -40,12 +42,10 @@ pub(crate) struct WatchOptions {
     pub is_websocket: bool,
 }
 
-/// The interval of bookmarks; one more is sent shortly before the end.
+/// The interval of bookmarks; one more is sent shortly before the end. Watches of one connection, such as all of a node,
+/// get theirs at the same times, so that they are one write.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
-/// Bookmarks wait for the next multiple of this time, so that those of watches that began together, such as all watches
-/// of a node, are one write to their connection.
-const BOOKMARK_STEP: Duration = Duration::from_millis(250);
 /// The maximum number of events that are taken from the watcher at once.
 const BATCH: usize = 256;
 /// The size of the length prefix of each message in protobuf.
@@ -83,6 +83,7 @@ struct EventStream {
     watcher: Watcher,
     framer: Framer,
     bookmarks: bool,
+    bookmarks_since: Instant,
     mark_initial: bool,
     received: SystemTime,
     scope: &'static str,
@@ -106,12 +107,13 @@ impl EventStream {
         Self {
             framer: Framer::new(&options),
             bookmarks: options.bookmarks,
+            bookmarks_since: options.bookmarks_since,
             mark_initial: options.mark_initial,
             received: options.received,
             scope: options.scope,
             pending: VecDeque::new(),
             end: Box::pin(tokio::time::sleep_until(deadline)),
-            bookmark: Box::pin(tokio::time::sleep_until(next_bookmark(now, deadline))),
+            bookmark: Box::pin(tokio::time::sleep_until(next_bookmark(options.bookmarks_since, now, deadline))),
             deadline,
             shutdown_fired: Box::pin(options.shutdown.fired()),
             shutdown: options.shutdown,
@@ -227,7 +229,7 @@ impl futures::Stream for EventStream {
             }
             if this.bookmarks && this.bookmark.is_elapsed() {
                 let now = Instant::now();
-                this.bookmark.as_mut().reset(next_bookmark(now, this.deadline));
+                this.bookmark.as_mut().reset(next_bookmark(this.bookmarks_since, now, this.deadline));
                 this.registered_waker = None;
                 let progress = this.watcher.progress();
                 // As in kube-apiserver, a bookmark may repeat the last sent revision, but not the start revision of the
@@ -248,21 +250,16 @@ impl futures::Stream for EventStream {
     }
 }
 
-fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
-    let regular = at_step(now + BOOKMARK_EVERY);
+/// Returns the time of the next bookmark: `since` and a multiple of the interval.
+fn next_bookmark(since: Instant, now: Instant, deadline: Instant) -> Instant {
+    let intervals = now.saturating_duration_since(since).as_nanos() / BOOKMARK_EVERY.as_nanos() + 1;
+    let regular = since + BOOKMARK_EVERY.saturating_mul(u32::try_from(intervals).unwrap_or(u32::MAX));
     match deadline.checked_sub(BOOKMARK_BEFORE_END) {
         Some(last) if last > now && last < regular => last,
         // No further bookmark follows the last one.
         _ if regular > deadline => deadline + BOOKMARK_EVERY,
         _ => regular,
     }
-}
-
-/// Returns the first step of the process that is not before `time`.
-fn at_step(time: Instant) -> Instant {
-    static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
-    let steps = time.saturating_duration_since(*FIRST).as_nanos().div_ceil(BOOKMARK_STEP.as_nanos());
-    *FIRST + BOOKMARK_STEP * u32::try_from(steps).unwrap_or(u32::MAX)
 }
 
 /// Encodes events.
@@ -445,4 +442,23 @@ fn protobuf_frame(resource: &Resource, event_type: &str, message: &[u8]) -> Byte
     let mut out = Vec::with_capacity(body.len() + 32);
     proto::watch_frame(event_type, &body, &mut out);
     Bytes::from(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn watches_of_a_connection_get_bookmarks_together() {
+        let since = Instant::now();
+        let at = |seconds: f64| since + Duration::from_secs_f64(seconds);
+        let next = |now: f64, end: f64| (next_bookmark(since, at(now), at(end)) - since).as_secs_f64();
+        assert_eq!([0.0, 0.7, 59.9].map(|now| next(now, 600.0)), [60.0; 3]);
+        assert_eq!([60.0, 119.0].map(|now| next(now, 600.0)), [120.0; 2]);
+        // One more comes before the end, and none after it.
+        assert_eq!(next(60.0, 100.0), 98.0);
+        assert_eq!(next(98.0, 100.0), 160.0);
+        // The first watch of a connection may have begun an instant later.
+        assert_eq!(next_bookmark(at(5.0), since, at(600.0)), at(65.0));
+    }
 }

@@ -43,6 +43,7 @@ pub(crate) async fn handle(call: Call, params: CollectionParams) -> HandlerResul
         output,
         include,
         bookmarks: params.allow_bookmarks,
+        bookmarks_since: call.request.connection.watching_since(),
         mark_initial,
         timeout,
         shutdown: call.request.shutdown.clone(),
