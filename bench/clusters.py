@@ -159,7 +159,13 @@ class Run:
         self.wait_until_deleted()
         print("%-28s %7.2f s in all" % ("deleted", time.monotonic() - began))
         time.sleep(20)
+        self.afterwards(before)
+
+    def afterwards(self, before):
         self.grown("afterwards", before)
+        if self.options.later:
+            time.sleep(self.options.later)
+            self.grown("%d s later" % self.options.later, before)
 
     def is_answered(self, name):
         try:
@@ -192,7 +198,7 @@ class Run:
         self.wait_until_deleted()
         print("%-28s %7.2f s after the last request" % ("all deleted", time.monotonic() - begin))
         time.sleep(3)
-        self.grown("afterwards", before)
+        self.afterwards(before)
 
 
 def main():
@@ -203,6 +209,7 @@ def main():
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--awake", type=int, help="of many clusters: how many stay awake")
     parser.add_argument("--idle", type=int, default=15, help="seconds until a cluster sleeps")
+    parser.add_argument("--later", type=int, default=0, help="seconds after the deletion until memory is read once more")
     parser.add_argument("--etcd", help="the URL of an etcd")
     parser.add_argument("server")
     options = parser.parse_args()
