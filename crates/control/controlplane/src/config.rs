@@ -25,6 +25,8 @@ pub struct Config {
     pub advertised: Option<SocketAddr>,
     /// `--peer-advertise-ip` and `--peer-advertise-port`: this server's address for other servers, if it differs.
     pub peer_advertised: Option<SocketAddr>,
+    /// False for a logical cluster: its requests are not forwarded to other servers.
+    pub has_peers: bool,
     /// `--hostname-override`: the name to use instead of this machine's.
     pub hostname: Option<String>,
     /// The authorities by which clients are authenticated; they are published for extension API servers.
@@ -70,6 +72,7 @@ impl Default for Config {
             bootstrap: Bootstrap::Unknown,
             advertised: None,
             peer_advertised: None,
+            has_peers: true,
             hostname: None,
             trust: Trust::default(),
             storage_initialization: Duration::from_secs(60),
@@ -84,7 +87,7 @@ impl Config {
     /// enabled.
     pub fn peer_address(&self, features: &Features) -> Option<SocketAddr> {
         let is_on = features.enabled("UnknownVersionInteroperabilityProxy");
-        self.peer_advertised.or(self.advertised).filter(|_| is_on)
+        self.peer_advertised.or(self.advertised).filter(|_| is_on && self.has_peers)
     }
 }
 

@@ -213,7 +213,7 @@ fn stages(
     let registration = api_services.registration.after(definitions.name());
     let mut then = plane.controllers();
     then.extend([services.repair, definitions, registration, api_services.availability]);
-    if resources.features().enabled("UnknownVersionInteroperabilityProxy") {
+    if own.has_peers && resources.features().enabled("UnknownVersionInteroperabilityProxy") {
         let (name, address) = (plane.server_name().to_owned(), own.peer_address(resources.features()));
         then.push(peer_endpoint_controller(PeerEndpoint { resources: resources.clone(), name, address }));
     }
@@ -230,8 +230,8 @@ fn stages(
 /// Lets the controllers of a cluster that has slept continue. Those of what ends with the sleep start again: the endpoints
 /// of the service `kubernetes`, and what other servers know of this one if they use it.
 fn resumed(controller: Controller, own: &Config, features: &Features) -> Controller {
-    let is_known_to_others =
-        features.enabled("StorageVersionAPI") || features.enabled("UnknownVersionInteroperabilityProxy");
+    let has_peers = own.has_peers && features.enabled("UnknownVersionInteroperabilityProxy");
+    let is_known_to_others = has_peers || features.enabled("StorageVersionAPI");
     match controller.name() {
         "bootstrap-controller" if own.endpoint_reconciler != EndpointReconciler::None => controller,
         "built-in-resources-storage-version-updater" | "peer-endpoint-reconciler-controller" => controller,
@@ -277,6 +277,7 @@ fn control_plane_config(config: &Settings, address: SocketAddr, access: &Access)
         queues: Queues::new(access.queues.clone()),
         advertised,
         peer_advertised: config.misc.peer_advertised,
+        has_peers: config.misc.has_peers,
         hostname: config.misc.hostname.clone(),
         endpoint_reconciler: config.misc.endpoint_reconciler,
         bootstrap: config.misc.bootstrap,

@@ -294,6 +294,7 @@ fn settings_of_clusters(host: &Settings) -> Settings {
     config.misc.proxy_client = None;
     config.misc.peer_ca = None;
     config.misc.peer_advertised = None;
+    config.misc.has_peers = false;
     config.misc.logical_clusters = false;
     config.host.flags = Vec::new();
     config.host.debug_flags = Vec::new();

@@ -29,6 +29,8 @@ pub struct Misc {
     pub proxy_client: Option<(PathBuf, PathBuf)>,
     /// The address of this server for other servers of the cluster, if it differs from the one for clients.
     pub peer_advertised: Option<SocketAddr>,
+    /// False for a logical cluster: its requests are not forwarded to other servers.
+    pub has_peers: bool,
     /// The file with the authority of the other servers of the cluster.
     pub peer_ca: Option<PathBuf>,
     /// The name to use instead of this machine's.
@@ -64,6 +66,7 @@ impl Default for Misc {
             service_routing: ServiceRouting::ClusterIp,
             proxy_client: None,
             peer_advertised: None,
+            has_peers: true,
             peer_ca: None,
             hostname: None,
             rejects_redirects: true,

@@ -220,6 +220,7 @@ impl FromFlags for Misc {
                 .zip(flags.text("proxy-client-key-file"))
                 .map(|(certificate, key)| (certificate.into(), key.into())),
             peer_advertised: peer_advertised(flags)?,
+            has_peers: true,
             peer_ca: flags.text("peer-ca-file").map(PathBuf::from),
             hostname: flags.text("hostname-override").map(str::to_owned),
             rejects_redirects: flags.flag("aggregator-reject-forwarding-redirect")?,
