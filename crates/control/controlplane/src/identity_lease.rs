@@ -12,7 +12,7 @@ use crate::context::ControllerContext;
 use crate::identity::PROGRAM;
 use binnacle_controllers::Objects;
 
-/// The duration of a lease in seconds; it is renewed every ten seconds.
+/// The duration of a lease in seconds. It is renewed much more often.
 const DURATION: i64 = 3600;
 const NAMESPACE: &str = "kube-system";
 const IDENTITY: &str = "apiserver.kubernetes.io/identity";
