@@ -210,7 +210,11 @@ mod tests {
         assert_eq!(counts.with_label_values(&["x"]).get(), 1.25);
         let level = levels.with_label_values(&["x"]);
         levels.with_label_values(&["x"]).set(7);
-        (level.inc(), level.dec(), level.dec(), level.add(-3), level.sub(4));
+        level.inc();
+        level.dec();
+        level.dec();
+        level.add(-3);
+        level.sub(4);
         assert_eq!(levels.with_label_values(&["x"]).get(), -1);
     }
 
