@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
 
-use crate::{Labelled, Value};
+use crate::{MetricVec, Value};
 
 /// The number of resets of all registries in the process. A reset of any registry costs each cache one lookup.
 static RESETS: AtomicU64 = AtomicU64::new(0);
@@ -74,7 +74,7 @@ impl<F: LabelledFamily> Series<F> {
     }
 }
 
-impl<M: Value> LabelledFamily for Labelled<M> {
+impl<M: Value> LabelledFamily for MetricVec<M> {
     type One = M;
 
     fn one(&self, values: &[&str]) -> M {

@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::{
-    ComputedGauge, ComputedHistogram, Count, Description, Family, HistogramVec, Labelled, Level, Lone, LoneHistogram,
-    Number, SummaryVec,
+    ComputedGauge, ComputedHistogram, Count, Description, Family, HistogramVec, Level, LoneHistogram, LoneMetric,
+    MetricVec, Number, SummaryVec,
 };
 
 /// Declares a struct whose fields are metric families.
@@ -276,10 +276,10 @@ macro_rules! describe {
 }
 
 describe! {
-    (N) Lone<Count<N>>, (), ();
-    (N) Lone<Level<N>>, (), ();
-    (N) Labelled<Count<N>>, Labels, ();
-    (N) Labelled<Level<N>>, Labels, ();
+    (N) LoneMetric<Count<N>>, (), ();
+    (N) LoneMetric<Level<N>>, (), ();
+    (N) MetricVec<Count<N>>, Labels, ();
+    (N) MetricVec<Level<N>>, Labels, ();
     () LoneHistogram, (), Vec<f64>;
     () HistogramVec, Labels, Vec<f64>;
     () ComputedGauge, Labels, ();

@@ -1,4 +1,5 @@
-//! Registration of metric families. Each part of the server registers its own families in a common registry.
+//! Types of metrics, and the registration of their families. Each part of the server registers its own families in a
+//! common registry.
 
 mod cached_series;
 mod computed;
@@ -7,8 +8,8 @@ mod exposed;
 mod families;
 mod family;
 mod histogram;
-mod labelled;
-mod lone;
+mod lone_metric;
+mod metric_vec;
 mod native;
 mod protobuf;
 mod registry;
@@ -31,8 +32,8 @@ pub use families::{Describe, check_names};
 pub use families::{SharedDescription, described};
 pub use family::{Family, MetricFamilies, pair};
 pub use histogram::Histogram;
-pub use labelled::Labelled;
-pub use lone::Lone;
+pub use lone_metric::LoneMetric;
+pub use metric_vec::MetricVec;
 pub use native::Native;
 pub use protobuf::delimited;
 pub use registry::{Registry, register_family};
@@ -41,13 +42,15 @@ pub use text::text;
 pub use value::{Count, Level, Number, Value};
 pub use workqueue::{QueuedItem, WorkItem, WorkQueue, WorkQueues};
 
-pub type Counter = Lone<Count<f64>>;
-pub type CounterVec = Labelled<Count<f64>>;
-pub type IntCounter = Lone<Count<u64>>;
-pub type IntCounterVec = Labelled<Count<u64>>;
-pub type Gauge = Lone<Level<f64>>;
-pub type GaugeVec = Labelled<Level<f64>>;
-pub type IntGauge = Lone<Level<i64>>;
-pub type IntGaugeVec = Labelled<Level<i64>>;
-pub type LoneHistogram = Lone<Histogram>;
-pub type HistogramVec = Labelled<Histogram>;
+/// Counters and gauges of floating numbers, and of integers (`Int`): one without labels, or one for each combination of
+/// label values (`Vec`). Names as in the prometheus crate.
+pub type Counter = LoneMetric<Count<f64>>;
+pub type CounterVec = MetricVec<Count<f64>>;
+pub type IntCounter = LoneMetric<Count<u64>>;
+pub type IntCounterVec = MetricVec<Count<u64>>;
+pub type Gauge = LoneMetric<Level<f64>>;
+pub type GaugeVec = MetricVec<Level<f64>>;
+pub type IntGauge = LoneMetric<Level<i64>>;
+pub type IntGaugeVec = MetricVec<Level<i64>>;
+pub type LoneHistogram = LoneMetric<Histogram>;
+pub type HistogramVec = MetricVec<Histogram>;

@@ -19,11 +19,11 @@ pub struct Registry(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     native: bool,
-    registered: RwLock<Registered>,
+    registered: RwLock<Registrations>,
 }
 
 #[derive(Default)]
-struct Registered {
+struct Registrations {
     families: Vec<Box<dyn AnyFamily>>,
     /// The identifiers of the families' names.
     names: HashSet<u64>,
@@ -52,7 +52,7 @@ impl Registry {
 
     /// Registers a collector whose values are computed; a reset does not affect it.
     pub fn register(&self, collector: impl Collector + 'static) -> Result<(), prometheus::Error> {
-        self.add(Box::new(Computed(collector)))
+        self.add(Box::new(ComputedCollector(collector)))
     }
 
     /// Registers a collector that reads counters from another source. A reset affects those with labels.
@@ -135,9 +135,9 @@ impl<F: Family> AnyFamily for F {
 }
 
 /// A collector whose values are computed.
-struct Computed<C>(C);
+struct ComputedCollector<C>(C);
 
-impl<C: Collector> AnyFamily for Computed<C> {
+impl<C: Collector> AnyFamily for ComputedCollector<C> {
     fn desc(&self) -> Vec<&Desc> {
         self.0.desc()
     }

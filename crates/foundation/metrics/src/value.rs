@@ -196,10 +196,10 @@ impl<N: Number> Value for Level<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CounterVec, GaugeVec, IntGaugeVec, Labelled};
+    use crate::{CounterVec, GaugeVec, IntGaugeVec, MetricVec};
 
-    fn family<M: Value>() -> Labelled<M> {
-        Labelled::new(Description::new("a", "A.", &["l"]).unwrap())
+    fn family<M: Value>() -> MetricVec<M> {
+        MetricVec::new(Description::new("a", "A.", &["l"]).unwrap())
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::value::Value;
 
 /// A family without labels, which is a single value. A reset does not affect it. Clones share the value.
 #[derive(Debug)]
-pub struct Lone<M>(Arc<Inner<M>>);
+pub struct LoneMetric<M>(Arc<Inner<M>>);
 
 #[derive(Debug)]
 struct Inner<M> {
@@ -25,13 +25,13 @@ struct Inner<M> {
     value: OnceLock<M>,
 }
 
-impl<M> Clone for Lone<M> {
+impl<M> Clone for LoneMetric<M> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<M: Value> Lone<M> {
+impl<M: Value> LoneMetric<M> {
     pub fn new(description: Arc<Description>) -> Self {
         Self(Arc::new(Inner { description, native: AtomicBool::new(false), value: OnceLock::new() }))
     }
@@ -43,7 +43,7 @@ impl<M: Value> Lone<M> {
     }
 }
 
-impl<M: Value> Deref for Lone<M> {
+impl<M: Value> Deref for LoneMetric<M> {
     type Target = M;
 
     fn deref(&self) -> &M {
@@ -52,7 +52,7 @@ impl<M: Value> Deref for Lone<M> {
     }
 }
 
-impl<M: Value> Collector for Lone<M> {
+impl<M: Value> Collector for LoneMetric<M> {
     fn desc(&self) -> Vec<&Desc> {
         vec![self.0.description.desc()]
     }
@@ -62,7 +62,7 @@ impl<M: Value> Collector for Lone<M> {
     }
 }
 
-impl<M: Value> Family for Lone<M> {
+impl<M: Value> Family for LoneMetric<M> {
     /// Has no effect on a value that already counts for another server of the process.
     fn become_native(&self) {
         self.0.native.store(true, Ordering::Relaxed);

@@ -19,7 +19,7 @@ use crate::native::Native;
 use crate::value::Value;
 
 /// A family with one value per combination of label values. Clones share them.
-pub struct Labelled<M>(Arc<Inner<M>>);
+pub struct MetricVec<M>(Arc<Inner<M>>);
 
 struct Inner<M> {
     description: Arc<Description>,
@@ -81,19 +81,19 @@ impl LabelValues {
     }
 }
 
-impl<M> Clone for Labelled<M> {
+impl<M> Clone for MetricVec<M> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<M> fmt::Debug for Labelled<M> {
+impl<M> fmt::Debug for MetricVec<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Labelled").field("name", &self.0.description.desc().fq_name).finish_non_exhaustive()
+        f.debug_struct("MetricVec").field("name", &self.0.description.desc().fq_name).finish_non_exhaustive()
     }
 }
 
-impl<M: Value> Labelled<M> {
+impl<M: Value> MetricVec<M> {
     pub fn new(description: Arc<Description>) -> Self {
         Self(Arc::new(Inner { description, native: AtomicBool::new(false), series: RwLock::default() }))
     }
@@ -145,7 +145,7 @@ impl<M: Value> Labelled<M> {
     }
 }
 
-impl<M: Value> Collector for Labelled<M> {
+impl<M: Value> Collector for MetricVec<M> {
     fn desc(&self) -> Vec<&Desc> {
         vec![self.0.description.desc()]
     }
@@ -156,7 +156,7 @@ impl<M: Value> Collector for Labelled<M> {
     }
 }
 
-impl<M: Value> Family for Labelled<M> {
+impl<M: Value> Family for MetricVec<M> {
     fn reset(&self) {
         Self::reset(self);
     }
