@@ -162,10 +162,17 @@ pub(crate) async fn events(scale: f64) {
     );
 }
 
-/// Returns the number of events.
+/// Returns the number of events. The first requests for so many are refused until their cache is filled.
 async fn remaining(clients: &Clients) -> usize {
-    let page = clients.get("/api/v1/namespaces/default/events?limit=1").await;
-    let page: serde_json::Value = serde_json::from_slice(&page).unwrap();
-    let items = page["items"].as_array().unwrap_or_else(|| panic!("no list: {page}")).len();
-    items + page["metadata"]["remainingItemCount"].as_u64().unwrap_or_default() as usize
+    let began = Instant::now();
+    loop {
+        let page = clients.get("/api/v1/namespaces/default/events?limit=1").await;
+        let page: serde_json::Value = serde_json::from_slice(&page).unwrap();
+        if let Some(items) = page["items"].as_array() {
+            let others = page["metadata"]["remainingItemCount"].as_u64().unwrap_or_default();
+            return items.len() + others as usize;
+        }
+        assert!(page["code"] == 429 && began.elapsed() < PATIENCE, "{page}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
 }
