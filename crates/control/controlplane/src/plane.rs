@@ -113,7 +113,7 @@ impl ControlPlane {
     /// Returns the controllers of the servers' identity leases.
     fn identity(&self) -> [Controller; 2] {
         let ctx = &self.0;
-        // The lease lasts for an hour. Nobody follows that of a logical cluster, and a host has many of them.
+        // The lease lasts for an hour. Nobody follows the lease of a logical cluster, and a host has many clusters.
         let renewal = if ctx.config.has_peers { 10 } else { 600 };
         [
             Controller::periodic("start-kube-apiserver-identity-lease-controller", Some(renewal), ctx, |ctx| {

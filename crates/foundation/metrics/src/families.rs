@@ -228,7 +228,7 @@ pub trait Describe: Family {
 /// The label names of a family.
 type Labels = &'static [&'static str];
 
-/// What is written after `by`.
+/// The names after `by`, or none.
 pub trait LabelNames {
     fn into_names(self) -> Labels;
 }
@@ -245,7 +245,7 @@ impl LabelNames for Labels {
     }
 }
 
-/// What is written after `buckets`.
+/// The bounds after `buckets`, or none.
 pub trait Bounds {
     fn into_bounds(self) -> Vec<f64>;
 }

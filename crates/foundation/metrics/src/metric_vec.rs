@@ -102,7 +102,7 @@ impl<M: Value> MetricVec<M> {
     ///
     /// # Panics
     ///
-    /// If the number of values is not that of the labels.
+    /// If there is not one value for each label.
     pub fn with_label_values<V: AsRef<str>>(&self, values: &[V]) -> M {
         let Inner { description, native, series } = &*self.0;
         description.check_values(values.len());

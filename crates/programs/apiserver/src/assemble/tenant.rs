@@ -1,4 +1,4 @@
-//! What the host of a logical cluster adds to its requests.
+//! The parts of a host in the requests of a logical cluster.
 
 use std::sync::Arc;
 
