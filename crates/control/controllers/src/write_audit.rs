@@ -11,7 +11,6 @@ use binnacle_schema::Value;
 use http::Method;
 
 /// The auditor of a cluster, for writes of its controllers.
-#[derive(Clone)]
 pub struct WriteAuditor {
     auditor: Arc<Auditor>,
     /// Annotations of all events.

@@ -153,7 +153,8 @@ async fn delete_and_count(
     let context = objects.context(namespace);
     let list = ListOptions::default();
     // Most resources have no objects in a namespace, and then there is no request.
-    if entries(resource.list_to_delete(&context, &list).await?).is_empty() {
+    let one = ListOptions { limit: 1, ..ListOptions::default() };
+    if entries(resource.list_to_delete(&context, &one).await?).is_empty() {
         return Ok(());
     }
     // The orphan finalizer would be in the way: everything in the namespace is deleted anyway.
