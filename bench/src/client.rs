@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use binnacle_testkit::https::Handshake;
 use bytes::Bytes;
@@ -15,6 +16,8 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+
+const READY_POLL: Duration = Duration::from_millis(5);
 
 /// Several connections, used in turn.
 #[derive(Clone)]
@@ -102,6 +105,13 @@ impl Clients {
             bytes += frame.unwrap().data_ref().map_or(0, Bytes::len) as u64;
         }
         Read { status, bytes }
+    }
+
+    /// Waits until the server is ready. A server that takes longer than ten seconds says where it listens before that.
+    pub(crate) async fn wait_until_ready(&self) {
+        while self.send(0, "GET", "/readyz", &[], Vec::new()).await.status != 200 {
+            tokio::time::sleep(READY_POLL).await;
+        }
     }
 
     /// Returns the whole body of a GET.

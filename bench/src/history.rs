@@ -52,8 +52,9 @@ pub(crate) async fn run(scale: f64) {
         server.terminate();
         let began = Instant::now();
         server.restart();
-        let ready = began.elapsed();
         let clients = Clients::connect(server.address, &server.admin(), 1).await;
+        clients.wait_until_ready().await;
+        let ready = began.elapsed();
         let began = Instant::now();
         let path = format!("/at/{first}/api/v1/namespaces/default/configmaps/{}", name(0));
         let read = clients.send(0, "GET", &path, &[], Vec::new()).await;

@@ -97,8 +97,7 @@ async fn measure(
     let fill = create(&clients, server.id(), mixture, there, count.saturating_sub(there), 64).await;
     drop(clients);
     server.terminate();
-    let start = observed_start(server);
-    let clients = Clients::connect(server.address, &server.admin(), 4).await;
+    let (start, clients) = observed_start(server).await;
     let began = Instant::now();
     clients.send(0, "GET", &mixture::list_path(count / 2), &[], Vec::new()).await;
     let first_list = milliseconds(began.elapsed());
@@ -160,7 +159,7 @@ async fn update(clients: &Clients, pid: u32, objects: usize, time: Duration) -> 
 }
 
 /// Starts the server again, while a thread reads its log and requests its health.
-fn observed_start(server: &mut Server) -> Start {
+async fn observed_start(server: &mut Server) -> (Start, Clients) {
     let (log, address) = (server.temp().path().join("stderr"), server.address);
     let began = Instant::now();
     let done = Arc::new(AtomicBool::new(false));
@@ -184,16 +183,19 @@ fn observed_start(server: &mut Server) -> Start {
         })
     };
     server.restart();
+    let clients = Clients::connect(server.address, &server.admin(), 4).await;
+    clients.wait_until_ready().await;
     let ready = milliseconds(began.elapsed());
     done.store(true, Ordering::Relaxed);
     let (logged, answered) = watched.join().unwrap();
-    Start {
+    let start = Start {
         answered: answered.unwrap_or(ready),
         logged: logged.unwrap_or(ready),
         ready,
         cpu: process::cpu_seconds(server.id()) * 1e3,
         peak: process::resident(server.id()).1,
-    }
+    };
+    (start, clients)
 }
 
 /// Writes a profile of the heap to a file if the server collects one (`_RJEM_MALLOC_CONF` in its environment).

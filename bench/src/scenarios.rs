@@ -398,6 +398,7 @@ impl Bench {
         self.server.terminate();
         self.server.restart();
         self.clients = Clients::connect(self.server.address, &self.server.admin(), 4).await;
+        self.clients.wait_until_ready().await;
         let mut rows = self.idle().await;
         rows[0].name = format!("start to ready, {} pods", self.pods);
         rows

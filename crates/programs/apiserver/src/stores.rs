@@ -59,7 +59,7 @@ pub(crate) struct EtcdClusters {
 }
 
 impl Stores {
-    pub(crate) fn open(
+    pub(crate) async fn open(
         storage: &Storage,
         host: &Host,
         failed: &Arc<Notify>,
@@ -84,7 +84,7 @@ impl Stores {
                     ends_with_process: host.ends_with_server,
                     ..EmbeddedOptions::new(&directory)
                 };
-                let store = Arc::new(EmbeddedStore::open(options)?);
+                let store = Arc::new(read_embedded(options).await?);
                 register_embedded(&store, registry).map_err(not_registered)?;
                 data.locked();
                 (store, Some(directory))
@@ -241,6 +241,12 @@ impl Stores {
             Self::Etcd(clusters) => clusters.guarded(&clusters.stores[0]),
         }
     }
+}
+
+/// Opens the store on a thread for blocking work: the workers serve probes while a large one is read.
+async fn read_embedded(options: EmbeddedOptions) -> Result<EmbeddedStore, StartFailure> {
+    let opened = tokio::task::spawn_blocking(|| EmbeddedStore::open(options)).await;
+    Ok(opened.map_err(|error| StartFailure::Runtime(error.into()))??)
 }
 
 /// Stops the server or the process: a failing disk may have lost writes, which only the next start can detect.

@@ -171,7 +171,7 @@ async fn run(settings: Settings, stops_with_stdin: bool) -> Result<(), String> {
         }
     };
     tokio::pin!(stop);
-    // In a separate task: reading a large store blocks its thread, and a signal must still end the process.
+    // In a separate task, since a signal must end the process whatever the start is doing.
     let mut start = tokio::spawn(Server::start(settings));
     let started = tokio::select! {
         started = &mut start => started,

@@ -9,7 +9,6 @@ mod window;
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use binnacle_store::{Barrier, Event, Revision, StoreError};
@@ -26,6 +25,7 @@ use crate::api::{RangeRequest, RangeResponse, path};
 use crate::cluster::{Call, Cluster};
 use crate::error::Failure;
 use crate::metrics::Metrics;
+use crate::shared_read::SharedRead;
 use crate::stream::{Progress, Row, StreamEnd, StreamMessage, first_key, unsigned};
 use crate::watch_limits::WatchLimits;
 use crate::watcher::{EndReason, Watcher};
@@ -42,17 +42,8 @@ pub(crate) struct Hub {
     progress_wanted: Notify,
     /// Notified when the watched member does not respond, while others may.
     stuck: Notify,
-    requested_turns: AtomicU64,
-    revision: tokio::sync::Mutex<RevisionRead>,
+    revision: SharedRead<Result<u64, StoreError>>,
     task: Mutex<Option<AbortHandle>>,
-}
-
-/// The newest revision that was read from etcd.
-#[derive(Default)]
-struct RevisionRead {
-    revision: u64,
-    /// The last turn whose caller may use this revision.
-    turn: u64,
 }
 
 /// A read with a small response.
@@ -83,8 +74,7 @@ impl Hub {
             moved: Notify::new(),
             progress_wanted: Notify::new(),
             stuck: Notify::new(),
-            requested_turns: AtomicU64::new(0),
-            revision: tokio::sync::Mutex::default(),
+            revision: SharedRead::default(),
             task: Mutex::default(),
         }
     }
@@ -137,18 +127,15 @@ impl Hub {
 
     /// Returns a revision that etcd had after the call. Callers that arrive during a request share the next one.
     pub(crate) async fn fresh_revision(&self) -> Result<u64, StoreError> {
-        let turn = self.requested_turns.fetch_add(1, Ordering::AcqRel) + 1;
-        let mut newest = self.revision.lock().await;
-        if newest.turn < turn {
-            let last_turn = self.requested_turns.load(Ordering::Acquire);
+        let read = || async {
             let before = self.state.lock().position;
             let revision = self.read_revision().await.map_err(Failure::into_store_error)?;
             if revision < before {
                 self.handle_restore(revision);
             }
-            *newest = RevisionRead { revision, turn: last_turn };
-        }
-        Ok(newest.revision)
+            Ok(revision)
+        };
+        self.revision.get(read).await
     }
 
     async fn read_revision(&self) -> Result<u64, Failure> {

@@ -15,6 +15,7 @@ mod options;
 mod range_stream;
 mod sequence;
 mod serve;
+mod shared_read;
 mod store;
 mod stream;
 mod stream_support;

@@ -274,7 +274,7 @@ pub trait Store: Send + Sync + 'static {
     }
 }
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     /// Reads and watches before `compacted` are no longer possible.
     #[error("mvcc: required revision has been compacted")]

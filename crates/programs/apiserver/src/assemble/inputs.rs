@@ -99,7 +99,8 @@ impl Inputs {
         let at_rest = AtRest::open(&config.storage, root, &server_name, metrics.registry()).await?;
         let mut data = open_data(&config)?;
         let disk_failed = Arc::new(Notify::new());
-        let stores = Stores::open(&config.storage, &config.host, &disk_failed, &mut data, &egress, metrics.registry())?;
+        let registry = metrics.registry();
+        let stores = Stores::open(&config.storage, &config.host, &disk_failed, &mut data, &egress, registry).await?;
         stores.check_unfinished_migration().await?;
         let admin_socket = stores.open_admin_socket();
         let advertised_port = address.port();
