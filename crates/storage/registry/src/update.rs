@@ -67,6 +67,8 @@ struct OldObject<'a> {
     stored: &'a StoredObject,
     /// The bytes from which it was read.
     value: &'a Bytes,
+    /// False if it was not read from the store for this update, so that the store may have a newer one.
+    is_read: bool,
 }
 
 impl Resource {
@@ -84,8 +86,10 @@ impl Resource {
         change: &mut Change<'_>,
     ) -> Result<UpdateOutcome, Status> {
         let request = self.update_request(context, name, options)?;
-        let current = request.read().await?;
-        request.run(change, current).await
+        match request.cached() {
+            Some((known, value)) => request.run_known(change, &known, &value).await,
+            None => request.run(change, request.read().await?).await,
+        }
     }
 
     /// Updates an object like [`Resource::update`], starting with an object that was read before, and the bytes from
@@ -98,11 +102,7 @@ impl Resource {
         change: &mut Change<'_>,
         (known, value): (&StoredObject, &Bytes),
     ) -> Result<UpdateOutcome, Status> {
-        let request = self.update_request(context, name, options)?;
-        match request.attempt(change, OldObject { stored: known, value }).await? {
-            AttemptOutcome::Updated(stored) => Ok(UpdateOutcome { stored, created: false }),
-            AttemptOutcome::Conflict(newer) => request.run(change, newer).await,
-        }
+        self.update_request(context, name, options)?.run_known(change, known, value).await
     }
 
     fn update_request<'a>(
@@ -153,6 +153,46 @@ impl UpdateRequest<'_> {
         read.map(|(current, _)| current).map_err(|error| collection.change_failure(error))
     }
 
+    /// Returns the object in the cache and its bytes, if that saves a call of another process. A webhook may convert the
+    /// object differently now, and a dry run returns what the store has.
+    fn cached(&self) -> Option<(StoredObject, Bytes)> {
+        let collection = &self.resource.collection;
+        if !collection.cached
+            || !collection.store.is_remote()
+            || collection.has_conversion_webhook()
+            || self.context.dry_run
+        {
+            return None;
+        }
+        let entry = collection.cache.get(&collection.path(&self.context.namespace, self.name))?;
+        let value = entry.value().clone();
+        let object = collection.decode(&value, entry.revision()).ok()?;
+        Some((StoredObject::new(object, entry.revision()), value))
+    }
+
+    /// Updates the object from a state that may be outdated. An error counts if the store has no other state
+    /// (`GuaranteedUpdate` with a cached object).
+    async fn run_known(
+        &self,
+        change: &mut Change<'_>,
+        known: &StoredObject,
+        value: &Bytes,
+    ) -> Result<UpdateOutcome, Status> {
+        binnacle_work::large(value.len()).await;
+        let failure = match self.attempt(change, OldObject { stored: known, value, is_read: false }).await {
+            Ok(AttemptOutcome::Updated(stored)) => return Ok(UpdateOutcome { stored, created: false }),
+            Ok(AttemptOutcome::Conflict(newer)) => return self.run(change, newer).await,
+            Err(failure) => failure,
+        };
+        if failure.outcome_unknown {
+            return Err(failure.status);
+        }
+        match self.read().await? {
+            Some(kv) if kv.mod_revision == known.revision => Err(failure.status),
+            current => self.run(change, current).await,
+        }
+    }
+
     /// Updates the object, whose state in the store was `current`, and retries until no other write comes first.
     async fn run(&self, change: &mut Change<'_>, mut current: Option<KeyValue>) -> Result<UpdateOutcome, Status> {
         loop {
@@ -165,7 +205,8 @@ impl UpdateRequest<'_> {
             };
             binnacle_work::large(kv.value.len()).await;
             let old = self.resource.collection.decode_kv(&kv)?;
-            match self.attempt(change, OldObject { stored: &old, value: &kv.value }).await? {
+            let old = OldObject { stored: &old, value: &kv.value, is_read: true };
+            match self.attempt(change, old).await.map_err(|failure| failure.status)? {
                 AttemptOutcome::Updated(stored) => return Ok(UpdateOutcome { stored, created: false }),
                 AttemptOutcome::Conflict(newer) => current = newer,
             }
@@ -184,7 +225,7 @@ impl UpdateRequest<'_> {
     }
 
     /// Updates the object from this state. The steps are in the order of kube-apiserver's `Store.Update`.
-    async fn attempt(&self, change: &mut Change<'_>, old: OldObject<'_>) -> Result<AttemptOutcome, Status> {
+    async fn attempt(&self, change: &mut Change<'_>, old: OldObject<'_>) -> Result<AttemptOutcome, WriteFailure> {
         let (resource, old_object) = (self.resource, &old.stored.object);
         self.check_uid(old_object)?;
         let mut object = resource.apply_change(self.context, change, Some(old_object)).await?;
@@ -224,7 +265,7 @@ impl UpdateRequest<'_> {
         result: Result<AttemptOutcome, WriteFailure>,
         object: WriteObject,
         old: &Value,
-    ) -> Result<AttemptOutcome, Status> {
+    ) -> Result<AttemptOutcome, WriteFailure> {
         let (hooks, context) = (self.hooks(), self.context);
         match &result {
             Ok(AttemptOutcome::Updated(stored)) if context.dry_run => {
@@ -242,6 +283,6 @@ impl UpdateRequest<'_> {
             }
             Ok(AttemptOutcome::Conflict(_)) | Err(_) => hooks.abort(context, &object.into_value(), Some(old)).await,
         }
-        result.map_err(|failure| failure.status)
+        result
     }
 }

@@ -343,6 +343,10 @@ impl Store for EtcdStore {
         .boxed()
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     fn health(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         async { self.get_at(self.health_key.clone(), None).await.map(|_| ()) }.boxed()
     }

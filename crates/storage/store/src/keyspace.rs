@@ -195,6 +195,10 @@ impl<S: Store + ?Sized> Store for KeyspaceStore<S> {
         self.inner.readiness()
     }
 
+    fn is_remote(&self) -> bool {
+        self.inner.is_remote()
+    }
+
     fn release(&self, key: &[u8], revision: Revision) {
         self.inner.release(&self.inner_key(key), revision);
     }

@@ -219,6 +219,10 @@ macro_rules! delegate_maintenance_to {
             self.$inner.readiness()
         }
 
+        fn is_remote(&self) -> bool {
+            self.$inner.is_remote()
+        }
+
         fn release(&self, key: &[u8], revision: $crate::Revision) {
             self.$inner.release(key, revision);
         }

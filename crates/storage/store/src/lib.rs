@@ -256,6 +256,11 @@ pub trait Store: Send + Sync + 'static {
         self.health()
     }
 
+    /// Returns true if each read is a call of another process, so that a writer should begin with what it knows of a key.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
     /// Returns the parts of a store that has its own keys above those of a snapshot, for readers of whole ranges that keep
     /// what they make of the snapshot.
     fn layers(&self) -> Option<Layers> {

@@ -247,6 +247,10 @@ impl Store for OverlayStore {
     fn readiness(&self) -> Answer<'_, ()> {
         self.own.readiness()
     }
+
+    fn is_remote(&self) -> bool {
+        self.own.is_remote()
+    }
 }
 
 /// The control of a watch of the own store, whose digest does not have the keys of the snapshot.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use binnacle_patch::apply::keep_unchanged_times;
 use binnacle_schema::Value;
-use binnacle_store::{Expect, Op, Txn, TxnResponse};
+use binnacle_store::{Expect, Op, Revision, Txn, TxnResponse};
 use bytes::Bytes;
 
 use super::{AttemptOutcome, OldObject, UpdateRequest};
@@ -37,7 +37,15 @@ impl UpdateRequest<'_> {
         }
         let value = collection.encode(object).await?;
         collection.apply_storage_round_trip(object, &value).await?;
-        if self.is_unchanged(object, &value, old).await? || context.dry_run {
+        let is_unchanged = collection.is_same(object, &value, old.value);
+        if is_unchanged && !old.is_read {
+            // Nothing would be written, which would show that the store has another object.
+            match self.read().await? {
+                Some(kv) if kv.mod_revision == old.stored.revision => {}
+                newer => return Ok(AttemptOutcome::Conflict(newer)),
+            }
+        }
+        if context.dry_run || is_unchanged && !self.is_stale(old.stored.revision).await? {
             collection.stamp(object, old.stored.revision);
             return Ok(AttemptOutcome::Updated(StoredObject::new(take(object), old.stored.revision)));
         }
@@ -76,15 +84,11 @@ impl UpdateRequest<'_> {
         Ok(AttemptOutcome::Updated(StoredObject::new(take(object), old.revision)))
     }
 
-    /// Returns true if the stored object is the same. It is then not written and keeps its version, unless it should be
-    /// encrypted with a new key (`GuaranteedUpdate`).
-    async fn is_unchanged(&self, object: &Value, value: &Bytes, old: OldObject<'_>) -> Result<bool, WriteFailure> {
-        let collection = &self.resource.collection;
-        if !collection.is_same(object, value, old.value) {
-            return Ok(false);
-        }
-        let stale = collection.store.is_stale(self.key.clone(), old.stored.revision).await;
-        Ok(!stale.map_err(store_failure)?)
+    /// Returns true if an object is written although it is unchanged, since it should be encrypted with a new key
+    /// (`GuaranteedUpdate`). Other unchanged objects keep their versions.
+    async fn is_stale(&self, revision: Revision) -> Result<bool, WriteFailure> {
+        let is_stale = self.resource.collection.store.is_stale(self.key.clone(), revision).await;
+        Ok(is_stale.map_err(store_failure)?)
     }
 
     /// Writes the object to the store if the store still has the old one.
