@@ -5,5 +5,6 @@
 mod create;
 mod delete;
 mod list;
+mod remote;
 mod support;
 mod update;

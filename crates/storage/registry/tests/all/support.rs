@@ -10,6 +10,7 @@ use binnacle_registry::{
 };
 use binnacle_request::{CreatePermit, User};
 use binnacle_schema::{Limits, Value, decode, json};
+use binnacle_store::Store;
 use binnacle_store_embedded::EmbeddedStore;
 use serde_json::{Map, Value as Json};
 
@@ -18,8 +19,12 @@ pub(crate) struct Cluster(Catalog);
 
 impl Cluster {
     pub(crate) fn new() -> Self {
+        Self::with_store(Arc::new(EmbeddedStore::ephemeral()))
+    }
+
+    pub(crate) fn with_store(store: Arc<dyn Store>) -> Self {
         let catalog = Catalog::new(binnacle_builtin::kinds(), Arc::default());
-        let storage = StorageOptions::new(Arc::new(EmbeddedStore::ephemeral()));
+        let storage = StorageOptions::new(store);
         let installer = Installer::new(storage, Arc::new(AdmitAll), Default::default(), 1 << 20);
         let releases = Releases::default();
         let served = binnacle_builtin::served(releases, |_, description| description.feature_gate.is_none());
