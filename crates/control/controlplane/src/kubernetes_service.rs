@@ -13,7 +13,7 @@ use binnacle_fields::{FieldMut, FieldRef, metadata};
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::store_failure;
 use binnacle_schema::{Value, value};
-use binnacle_store::{Expect, Op, RangeRequest, Revision, Store, Txn, prefix_range};
+use binnacle_store::{Count, Expect, Op, RangeRequest, Revision, Store, Txn, prefix_range};
 use bytes::Bytes;
 
 use crate::config::EndpointReconciler;
@@ -152,7 +152,7 @@ async fn renew(ctx: &ControllerContext, advertised: SocketAddr) -> Result<(), St
 async fn reconcile(ctx: &ControllerContext, port: u16) -> Result<(), Status> {
     let endpoints = endpoints(ctx)?;
     let range = prefix_range(format!("{}{LEASES}", endpoints.resource().collection.root).as_bytes());
-    let request = RangeRequest { range, revision: None, limit: 0, count_only: false };
+    let request = RangeRequest { range, revision: None, limit: 0, count: Count::All };
     let leases = store(&endpoints).range(request).await.map_err(store_failure)?;
     let mut addresses = Vec::new();
     for kv in &leases.kvs {

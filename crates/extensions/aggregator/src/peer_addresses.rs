@@ -14,7 +14,7 @@ use binnacle_fields::{FieldRef, metadata};
 use binnacle_meta::Status;
 use binnacle_registry::{Catalog, store_failure};
 use binnacle_schema::{Value, value};
-use binnacle_store::{Expect, Op, RangeRequest, Revision, Store, Txn, prefix_range};
+use binnacle_store::{Count, Expect, Op, RangeRequest, Revision, Store, Txn, prefix_range};
 use bytes::Bytes;
 
 /// The prefix of the keys, below the root of all keys.
@@ -82,7 +82,7 @@ impl PeerAddresses {
         let failed = |status: Status| status.message().to_owned();
         let endpoints = endpoints(&self.0).map_err(failed)?;
         let range = prefix_range(format!("{}{LEASES}", endpoints.resource().collection.root).as_bytes());
-        let request = RangeRequest { range, revision: None, limit: 0, count_only: false };
+        let request = RangeRequest { range, revision: None, limit: 0, count: Count::All };
         let published = store(&endpoints).range(request).await.map_err(|error| failed(store_failure(error)))?;
         for kv in &published.kvs {
             // An undecodable value of another server disappears with its lease.

@@ -15,7 +15,7 @@ use binnacle_request::Shutdown;
 use binnacle_resources::key_prefixes;
 use binnacle_scheme::StoredType;
 use binnacle_store::{
-    Expect, FairStore, KeyspaceStore, Op, OverlayStore, PastStore, QuotaStore, RangeRequest, Revision, Snapshot,
+    Count, Expect, FairStore, KeyspaceStore, Op, OverlayStore, PastStore, QuotaStore, RangeRequest, Revision, Snapshot,
     StorageLimits, StorageUsage, Store, StoreError, Txn, WriteShares, WriteWaits, prefix_range,
 };
 use bytes::Bytes;
@@ -83,7 +83,7 @@ pub(crate) async fn check_kept(store: &dyn Store, revision: Revision) -> Result<
 async fn has_no_keys(views: &[Arc<dyn Store>], besides: &[&[u8]]) -> Result<bool, StoreError> {
     for store in views {
         let (range, limit) = (prefix_range(b"/"), besides.len() + 1);
-        let first = RangeRequest { range, revision: None, limit, count_only: false };
+        let first = RangeRequest { range, revision: None, limit, count: Count::Returned };
         if store.range(first).await?.kvs.iter().any(|kv| !besides.contains(&&*kv.key)) {
             return Ok(false);
         }

@@ -8,7 +8,7 @@ use binnacle_cli::progress::Progress;
 use binnacle_encryption::{Encryption, Metrics, StorageKeys, load};
 use binnacle_registry::decode_stored;
 use binnacle_resources::key_prefixes;
-use binnacle_store::{KeyValue, Pages, RangeRequest, Revision, Store, unfinished_migration_key};
+use binnacle_store::{Count, KeyValue, Pages, RangeRequest, Revision, Store, unfinished_migration_key};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -185,7 +185,7 @@ async fn outside(opened: &ReadableStore, revision: Revision, diagnosis: &mut Dia
 
 async fn count(store: &dyn Store, range: Range<Bytes>, revision: Revision) -> Result<usize, Error> {
     // A concurrent compaction is not an error: keys outside the prefix are only reported for information.
-    let request = RangeRequest { range, revision: Some(revision), limit: 0, count_only: true };
+    let request = RangeRequest { range, revision: Some(revision), limit: 0, count: Count::Only };
     let now = RangeRequest { revision: None, ..request.clone() };
     Ok(match store.range(request).await {
         Ok(counted) => counted.count,

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use binnacle_cli::progress::Progress;
 use binnacle_registry::ROOT;
-use binnacle_store::{RangeRequest, Revision, Store, StoreError, prefix_range, unfinished_migration_key};
+use binnacle_store::{Count, RangeRequest, Revision, Store, StoreError, prefix_range, unfinished_migration_key};
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
@@ -204,7 +204,7 @@ async fn prepare(store: &dyn Store, root: &str, source: &str, progress: &mut Pro
         return Ok(marker);
     }
     let range = prefix_range(root.as_bytes());
-    let request = RangeRequest { range, revision: None, limit: 1, count_only: true };
+    let request = RangeRequest { range, revision: None, limit: 1, count: Count::Only };
     let count = store.range(request).await.map_err(failed)?.count;
     if count > 0 {
         return Err(Error::new(format!("the target is not empty: it has {count} keys with the prefix {root}")));

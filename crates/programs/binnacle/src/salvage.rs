@@ -209,7 +209,8 @@ mod tests {
     async fn values(dir: &Path) -> Vec<(String, String)> {
         let store = EmbeddedStore::open(EmbeddedOptions::new(dir)).expect("it opens");
         let range = binnacle_store::prefix_range(ROOT.as_bytes());
-        let request = binnacle_store::RangeRequest { range, revision: None, limit: 0, count_only: false };
+        let request =
+            binnacle_store::RangeRequest { range, revision: None, limit: 0, count: binnacle_store::Count::All };
         let kvs = store.range(request).await.expect("a range").kvs;
         store.close().await;
         let text = |bytes: &bytes::Bytes| String::from_utf8_lossy(bytes).into_owned();

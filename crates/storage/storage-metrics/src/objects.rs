@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use binnacle_metrics::{ComputedGauge, Family, Registry, families, register_family};
 use binnacle_registry::{Resource, ResourceStore};
-use binnacle_store::{RangeRequest, prefix_range};
+use binnacle_store::{Count, RangeRequest, prefix_range};
 use binnacle_supervise::supervise;
 use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
@@ -66,7 +66,7 @@ struct ObjectTotals {
 impl ObjectTotals {
     async fn of(collection: &ResourceStore) -> Self {
         let range = prefix_range(&collection.prefix);
-        let request = RangeRequest { range, revision: None, limit: 0, count_only: true };
+        let request = RangeRequest { range, revision: None, limit: 0, count: Count::Only };
         let objects = collection.store.range(request).await.map_or(-1.0, |found| found.count as f64);
         // Objects without readers are not cached, so their size is not available.
         let stats = collection.cache.stats();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use binnacle_store::{
-    Expect, KeyValue, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
+    Count, Expect, KeyValue, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
 };
 use binnacle_store_embedded::EmbeddedStore;
 use binnacle_store_etcd::Metrics;
@@ -50,7 +50,7 @@ impl Store for TimedStore {
     }
 
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, StoreError>> {
-        let operation = if request.count_only { "listWithCount" } else { "list" };
+        let operation = if request.count == Count::Only { "listWithCount" } else { "list" };
         self.timed(operation, request.range.start.clone(), self.store.range(request)).boxed()
     }
 

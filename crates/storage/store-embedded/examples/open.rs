@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use binnacle_store::{Expect, Op, RangeRequest, Store, Txn, prefix_range};
+use binnacle_store::{Count, Expect, Op, RangeRequest, Store, Txn, prefix_range};
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 
@@ -37,7 +37,7 @@ async fn main() {
         println!("{:?}", store.stats());
     }
     let started = Instant::now();
-    let request = RangeRequest { range: prefix_range(b"/"), revision: None, limit: 0, count_only: false };
+    let request = RangeRequest { range: prefix_range(b"/"), revision: None, limit: 0, count: Count::All };
     let listed = store.range(request).await.expect("a list");
     let bytes: usize = listed.kvs.iter().map(|kv| kv.key.len() + kv.value.len()).sum();
     println!("list of {} keys with {} KiB: {:?}", listed.count, bytes >> 10, started.elapsed());

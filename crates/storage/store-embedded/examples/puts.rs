@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use binnacle_store::{Expect, Op, RangeRequest, Store, Txn, prefix_range};
+use binnacle_store::{Count, Expect, Op, RangeRequest, Store, Txn, prefix_range};
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 
@@ -97,7 +97,7 @@ async fn puts(store: Arc<EmbeddedStore>, writers: usize, size: usize, seconds: u
 
 async fn reads(store: &EmbeddedStore) {
     let range = prefix_range(b"/registry/pods/");
-    let all = RangeRequest { range, revision: None, limit: 0, count_only: false };
+    let all = RangeRequest { range, revision: None, limit: 0, count: Count::All };
     let started = Instant::now();
     let listed = store.range(all.clone()).await.expect("a list");
     println!("list of {} keys: {:?}", listed.count, started.elapsed());
@@ -113,7 +113,7 @@ async fn reads(store: &EmbeddedStore) {
 }
 
 async fn count(store: &EmbeddedStore) -> usize {
-    let request = RangeRequest { range: prefix_range(b"/"), revision: None, limit: 0, count_only: true };
+    let request = RangeRequest { range: prefix_range(b"/"), revision: None, limit: 0, count: Count::Only };
     store.range(request).await.expect("a count").count
 }
 

@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use binnacle_store::{Expect, LeaseId, Op, RangeRequest, Revision, Store, Txn, prefix_range};
+use binnacle_store::{Count, Expect, LeaseId, Op, RangeRequest, Revision, Store, Txn, prefix_range};
 use binnacle_store_embedded::log::LogOptions;
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
@@ -66,7 +66,7 @@ async fn contents(store: &EmbeddedStore) -> String {
     let mut text = String::from("# revision, key, created, modified, lease, value\n");
     for revision in [first, (first + last) / 2, last - 1, last] {
         let request =
-            RangeRequest { range: prefix_range(b"/"), revision: Some(Revision(revision)), limit: 0, count_only: false };
+            RangeRequest { range: prefix_range(b"/"), revision: Some(Revision(revision)), limit: 0, count: Count::All };
         for kv in store.range(request).await.expect("a read").kvs {
             let key = String::from_utf8_lossy(&kv.key);
             let (lease, value) = (kv.lease.unwrap_or(LeaseId(0)).0, String::from_utf8_lossy(&kv.value));

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use binnacle_store::{
-    KeyValue, LeaseId, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
+    Count, KeyValue, LeaseId, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
 };
 use bytes::Bytes;
 use futures::FutureExt;
@@ -198,7 +198,7 @@ impl EmbeddedStore {
                 scan.kvs[at] = kv;
             }
         }
-        let more = !request.count_only && scan.count > scan.kvs.len();
+        let more = request.count != Count::Only && scan.count > scan.kvs.len();
         Ok(RangeResponse { kvs: scan.kvs, more, count: scan.count, revision: Revision(current) })
     }
 }
@@ -308,7 +308,7 @@ impl Scan {
         let mut examined = 0;
         let mut more = false;
         let after = self.last_key.take();
-        let enough = state.index.is_on_disk() && !request.count_only && request.limit > 0;
+        let enough = request.count == Count::Returned && request.limit > 0;
         state.index.range(&request.range, after.as_ref(), &mut |key, entry| {
             examined += 1;
             self.take(key, entry.at(revision), request);
@@ -330,7 +330,7 @@ impl Scan {
             return;
         }
         self.count += 1;
-        if request.count_only || (request.limit > 0 && self.kvs.len() >= request.limit) {
+        if request.count == Count::Only || (request.limit > 0 && self.kvs.len() >= request.limit) {
             return;
         }
         match at {

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use binnacle_store::{Expect, Op, RangeRequest, Revision, Store, StoreError, Txn, TxnResponse, prefix_range};
+use binnacle_store::{Count, Expect, Op, RangeRequest, Revision, Store, StoreError, Txn, TxnResponse, prefix_range};
 use binnacle_store_embedded::log::LogOptions;
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError, check};
 use bytes::Bytes;
@@ -146,7 +146,7 @@ async fn reads_released_values_from_log() {
     for (key, value) in [("/a/1", b"one"), ("/a/2", b"two"), ("/a/3", b"six")] {
         put(&store, key, value, None).await;
     }
-    let request = || RangeRequest { range: prefix_range(b"/a/"), revision: None, limit: 0, count_only: false };
+    let request = || RangeRequest { range: prefix_range(b"/a/"), revision: None, limit: 0, count: Count::All };
     let before = store.range(request()).await.expect("a range").kvs;
     for kv in &before {
         store.release(&kv.key, kv.mod_revision);

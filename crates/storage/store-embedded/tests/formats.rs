@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use binnacle_store::{Expect, Op, RangeRequest, Revision, Store, Txn, prefix_range};
+use binnacle_store::{Count, Expect, Op, RangeRequest, Revision, Store, Txn, prefix_range};
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, check};
 use bytes::Bytes;
 
@@ -28,7 +28,7 @@ fn copy(store: &Path) -> tempfile::TempDir {
 /// Returns all keys at a revision, as lines of `contents.tsv`.
 async fn lines(store: &EmbeddedStore, revision: u64) -> Vec<String> {
     let request =
-        RangeRequest { range: prefix_range(b"/"), revision: Some(Revision(revision)), limit: 0, count_only: false };
+        RangeRequest { range: prefix_range(b"/"), revision: Some(Revision(revision)), limit: 0, count: Count::All };
     let kvs = store.range(request).await.expect("a read").kvs;
     let line = |kv: &binnacle_store::KeyValue| {
         let (key, value) = (String::from_utf8_lossy(&kv.key), String::from_utf8_lossy(&kv.value));

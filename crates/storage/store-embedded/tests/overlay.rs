@@ -5,8 +5,8 @@ mod support;
 use std::sync::Arc;
 
 use binnacle_store::{
-    Event, Expect, KeyValue, Op, OverlayStore, Pages, RangeRequest, Revision, Snapshot, SnapshotWriter, Store, Txn,
-    TxnResponse, WatchMessage, prefix_range,
+    Count, Event, Expect, KeyValue, Op, OverlayStore, Pages, RangeRequest, Revision, Snapshot, SnapshotWriter, Store,
+    Txn, TxnResponse, WatchMessage, prefix_range,
 };
 use binnacle_store_embedded::EmbeddedStore;
 use bytes::Bytes;
@@ -50,9 +50,9 @@ async fn deleted_keys_of_the_snapshot_are_not_there() {
     }
     let store = OverlayStore::new(Arc::new(EmbeddedStore::ephemeral()), snapshot(&original).await);
     assert_eq!(store.delete_range(prefix_range(b"")).await.expect("a deletion"), 3);
-    let request = RangeRequest { range: prefix_range(b""), revision: None, limit: 0, count_only: false };
+    let request = RangeRequest { range: prefix_range(b""), revision: None, limit: 0, count: Count::All };
     assert_eq!(store.range(request.clone()).await.expect("a range").kvs, []);
-    assert_eq!(store.range(RangeRequest { count_only: true, ..request }).await.expect("a range").count, 0);
+    assert_eq!(store.range(RangeRequest { count: Count::Only, ..request }).await.expect("a range").count, 0);
 }
 
 /// A key without its revisions, which differ between the two stores.
@@ -127,9 +127,9 @@ impl Pair {
             (&self.model, revisions.map(|(_, model)| model)),
         ];
         for (store, revision) in stores {
-            let request = RangeRequest { range: range.clone(), revision, limit, count_only: false };
+            let request = RangeRequest { range: range.clone(), revision, limit, count: Count::All };
             let response = store.range(request.clone()).await.expect("a range");
-            let count = store.range(RangeRequest { count_only: true, ..request }).await.expect("a count").count;
+            let count = store.range(RangeRequest { count: Count::Only, ..request }).await.expect("a count").count;
             assert!(response.count >= response.kvs.len() + usize::from(response.more));
             let mut pages = Pages::new(store, range.clone(), revision.unwrap_or_default());
             let mut all = Vec::new();

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_store::{
-    Barrier, Event, KeyValue, LeaseId, PageSize, Pages, RangeRequest, Revision, Store, StoreError, Watch, WatchMessage,
+    Barrier, Count, Event, KeyValue, LeaseId, PageSize, Pages, RangeRequest, Revision, Store, StoreError, Watch,
+    WatchMessage,
 };
 use bytes::Bytes;
 use futures::StreamExt;
@@ -129,7 +130,7 @@ async fn range(store: &dyn Store, request: api::RangeRequest) -> Result<api::Ran
         range: bounds(request.key, request.range_end),
         revision,
         limit: usize::try_from(request.limit).unwrap_or(0),
-        count_only: request.count_only,
+        count: if request.count_only { Count::Only } else { Count::All },
     };
     let found = store.range(request).await.map_err(status_of)?;
     Ok(api::RangeResponse {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use binnacle_store::{
-    Chunks, Expect, KeyValue, LeaseId, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse,
-    Watch,
+    Chunks, Count, Expect, KeyValue, LeaseId, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn,
+    TxnResponse, Watch,
 };
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -138,7 +138,7 @@ impl EtcdStore {
 
     async fn range_at(&self, request: RangeRequest) -> Result<RangeResponse, StoreError> {
         let Range { start, end } = request.range;
-        let operation = if request.count_only { "listWithCount" } else { "list" };
+        let operation = if request.count == Count::Only { "listWithCount" } else { "list" };
         if start >= end {
             // etcd interprets such a range as an error or as another notation.
             let current = Revision(self.hub.fresh_revision().await?);
@@ -150,7 +150,7 @@ impl EtcdStore {
             limit: i64::try_from(request.limit).unwrap_or(i64::MAX),
             revision: signed(request.revision.unwrap_or_default().0),
             keys_only: false,
-            count_only: request.count_only,
+            count_only: request.count == Count::Only,
         };
         let answer = self.read(operation, RANGE, wanted).await?;
         Ok(RangeResponse {

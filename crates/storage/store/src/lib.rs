@@ -80,8 +80,18 @@ pub struct RangeRequest {
     pub revision: Option<Revision>,
     /// 0 means no limit.
     pub limit: usize,
-    /// Whether to return only `count`.
-    pub count_only: bool,
+    pub count: Count,
+}
+
+/// What a range read counts. To count the keys that a limit leaves out takes time in proportion to their number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// All keys of the range.
+    All,
+    /// At least the returned keys, and one more if there are more.
+    Returned,
+    /// All keys, of which none is returned.
+    Only,
 }
 
 #[derive(Clone, Debug)]
@@ -89,7 +99,7 @@ pub struct RangeResponse {
     pub kvs: Vec<KeyValue>,
     /// True if keys beyond the limit were left out.
     pub more: bool,
-    /// The number of all keys in the range, regardless of the limit.
+    /// The number of keys, as [`RangeRequest::count`] says.
     pub count: usize,
     /// The store's current revision at the time of the response, not the revision of the read.
     pub revision: Revision,

@@ -12,8 +12,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use self::merge::Merge;
 use crate::{
-    Answer, Barrier, Event, Expect, KeyValue, LeaseId, Op, Pages, RangeRequest, RangeResponse, Revision, Snapshot,
-    Store, StoreError, Txn, TxnResponse, Watch, WatchControl, WatchMessage,
+    Answer, Barrier, Count, Event, Expect, KeyValue, LeaseId, Op, Pages, RangeRequest, RangeResponse, Revision,
+    Snapshot, Store, StoreError, Txn, TxnResponse, Watch, WatchControl, WatchMessage,
 };
 
 /// A store whose contents are those of a snapshot with the overlay's own writes and deletions. The snapshot is never
@@ -89,7 +89,7 @@ impl OverlayStore {
 
     /// Returns the number of keys in a range.
     async fn count(&self, request: RangeRequest) -> Result<RangeResponse, StoreError> {
-        let own = self.own.range(RangeRequest { limit: 1, count_only: false, ..request.clone() }).await?;
+        let own = self.own.range(RangeRequest { limit: 1, count: Count::All, ..request.clone() }).await?;
         let mut count = self.base.range(&request.range).len();
         if own.count == 0 {
             return Ok(RangeResponse { kvs: Vec::new(), count, ..own });
@@ -169,7 +169,7 @@ impl Store for OverlayStore {
     }
 
     fn range(&self, request: RangeRequest) -> Answer<'_, RangeResponse> {
-        match request.count_only {
+        match request.count == Count::Only {
             true => Box::pin(self.count(request)),
             false => Box::pin(self.merged(request)),
         }

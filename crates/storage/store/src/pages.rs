@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use futures::StreamExt;
 
-use crate::{Chunks, KeyValue, RangeRequest, Revision, Store, StoreError};
+use crate::{Chunks, Count, KeyValue, RangeRequest, Revision, Store, StoreError};
 
 /// A range at one revision, read page by page.
 ///
@@ -100,7 +100,7 @@ impl<'a, S: Store + ?Sized> Pages<'a, S> {
                 range: self.rest.clone(),
                 revision: (self.revision.0 > 0).then_some(self.revision),
                 limit: self.limit,
-                count_only: false,
+                count: Count::Returned,
             };
             match self.store.range(request).await {
                 Err(StoreError::TooLarge) if self.limit > 1 => self.limit /= 2,

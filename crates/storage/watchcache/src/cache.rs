@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use binnacle_meta::Text;
-use binnacle_store::{KeyValue, RangeRequest, Revision, Store, StoreError};
+use binnacle_store::{Count, KeyValue, RangeRequest, Revision, Store, StoreError};
 use tokio::time::{Instant, timeout_at};
 
 use crate::attrs::Indexer;
@@ -76,7 +76,7 @@ impl Cache {
     /// Starts to watch the store if the range has a key. Returns true if it has.
     pub async fn start_unless_empty(&self) -> Result<bool, StoreError> {
         let range = self.shared.range.clone();
-        let first = RangeRequest { range, revision: None, limit: 1, count_only: false };
+        let first = RangeRequest { range, revision: None, limit: 1, count: Count::Returned };
         let empty = match self.shared.store.range(first).await {
             Ok(response) => response.kvs.is_empty(),
             // The range has a value, but it cannot be decrypted.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use binnacle_store::{KeyValue, RangeDigest, RangeRequest, Revision, StoreError, ValueHash};
+use binnacle_store::{Count, KeyValue, RangeDigest, RangeRequest, Revision, StoreError, ValueHash};
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -315,7 +315,7 @@ async fn walk(shared: Arc<Shared>, patient: bool) -> Result<Option<Difference>, 
             revision: (snapshot.revision().0 > 0).then_some(snapshot.revision()),
             // If the store has more objects, one of them is missing in the cache.
             limit: 2 * STEP_OBJECTS,
-            count_only: false,
+            count: Count::All,
         };
         let stored = shared.store.range(request).await?.kvs;
         if let Some(difference) = compare(&shared, &snapshot.inner, &entries, &stored).await? {

@@ -6,7 +6,9 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_store::{KeyValue, LayeredStore, RangeRequest, Store, StoreError, Txn, ValueTransformer, prefix_range};
+use binnacle_store::{
+    Count, KeyValue, LayeredStore, RangeRequest, Store, StoreError, Txn, ValueTransformer, prefix_range,
+};
 use binnacle_watchcache::{Cache, CheckIntervals, CheckStats, Start, WatchError, WindowLimits};
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -45,7 +47,7 @@ async fn change(store: &dyn Store, dice: &mut Dice) {
 
 /// Returns the contents of the store.
 async fn stored(store: &dyn Store) -> Listing {
-    let request = RangeRequest { range: prefix_range(PREFIX.as_bytes()), revision: None, limit: 0, count_only: false };
+    let request = RangeRequest { range: prefix_range(PREFIX.as_bytes()), revision: None, limit: 0, count: Count::All };
     let kvs = store.range(request).await.unwrap().kvs;
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     kvs.iter().map(|kv| (text(&kv.key[PREFIX.len()..]), (kv.mod_revision.0, text(&kv.value)))).collect()

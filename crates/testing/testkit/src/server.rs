@@ -146,7 +146,15 @@ impl Server {
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         self.child.wait().unwrap();
+        self.clean_up();
         self.assert_short_polls();
+    }
+
+    /// Removes what the process could not remove because it was killed.
+    fn clean_up(&self) {
+        if let Some(clock) = self.clock() {
+            clock.clean_up_after(self.id());
+        }
     }
 
     /// Fails if a poll kept one of the threads that serve requests from others for too long, which builds for tests
@@ -271,6 +279,7 @@ impl Drop for Server {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
+        self.clean_up();
         self.assert_short_polls();
     }
 }

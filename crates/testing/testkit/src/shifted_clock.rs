@@ -57,6 +57,13 @@ impl ShiftedClock {
             .args(command.get_args());
         with_environment_of(shifted, command)
     }
+
+    /// Removes the shared memory that the library made for a process with this clock that was killed.
+    pub(crate) fn clean_up_after(&self, pid: u32) {
+        for name in ["faketime_shm_", "sem.faketime_sem_"] {
+            let _ = std::fs::remove_file(format!("/dev/shm/{name}{pid}"));
+        }
+    }
 }
 
 const SHIFT: &str = "shift";

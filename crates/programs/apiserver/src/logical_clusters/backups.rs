@@ -16,7 +16,7 @@ use binnacle_pki::{CertifiedKey, ClusterKeys};
 use binnacle_registry::{Catalog, store_failure};
 use binnacle_request::{Body, BoxFuture, Interceptor, Preferences, Request, Response};
 use binnacle_store::{
-    Expect, KeyValue, LeaseId, Op, PageSize, Pages, RangeRequest, Revision, Store, StoreError, Txn, prefix_range,
+    Count, Expect, KeyValue, LeaseId, Op, PageSize, Pages, RangeRequest, Revision, Store, StoreError, Txn, prefix_range,
 };
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -258,7 +258,7 @@ async fn item(store: &dyn Store, root: &str, kv: KeyValue) -> Result<Option<Item
 
 async fn check_empty(store: &dyn Store, root: &str) -> Result<(), Status> {
     let range = prefix_range(root.as_bytes());
-    let request = RangeRequest { range, revision: None, limit: 1, count_only: false };
+    let request = RangeRequest { range, revision: None, limit: 1, count: Count::Returned };
     match store.range(request).await.map_err(store_failure)?.kvs.is_empty() {
         true => Ok(()),
         false => Err(Status::bad_request("the cluster has objects: restore a new one")),

@@ -15,7 +15,8 @@ use binnacle_registry::{Catalog, ResourceStore, from_seconds, store_failure};
 use binnacle_request::BoxError;
 use binnacle_schema::Value;
 use binnacle_store::{
-    Content, ContentDigest, Expect, KeyValue, Op, RangeRequest, Revision, SnapshotWriter, StoreError, Txn, prefix_range,
+    Content, ContentDigest, Count, Expect, KeyValue, Op, RangeRequest, Revision, SnapshotWriter, StoreError, Txn,
+    prefix_range,
 };
 use bytes::Bytes;
 use futures::future::{try_join, try_join_all};
@@ -185,7 +186,7 @@ impl Template {
             let Ok(resource) = resources.require(group, "v1", plural) else { continue };
             let collection = &resource.collection;
             let range = prefix_range(&collection.prefix);
-            let request = RangeRequest { range, revision: None, limit: 0, count_only: false };
+            let request = RangeRequest { range, revision: None, limit: 0, count: Count::All };
             for kv in collection.store.range(request).await.map_err(store_failure)?.kvs {
                 let object = collection.decode(&kv.value, kv.mod_revision)?;
                 has_conditions &=

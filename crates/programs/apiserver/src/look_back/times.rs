@@ -12,7 +12,7 @@ use binnacle_fields::coordination::v1::{Lease, LeaseSpec};
 use binnacle_meta::{MicroTime, Status, Time};
 use binnacle_registry::{decode_stored, rfc3339, store_failure};
 use binnacle_scheme::StoredType;
-use binnacle_store::{KeyValue, RangeRequest, Revision, Store, StoreError, prefix_range};
+use binnacle_store::{Count, KeyValue, RangeRequest, Revision, Store, StoreError, prefix_range};
 use parking_lot::Mutex;
 
 use crate::cluster_storage::{ClusterStorage, IDENTITY_LEASES, built_in_type};
@@ -163,7 +163,7 @@ impl LeaseHistory {
     /// Returns the time and the revision of the last renewal as of a revision.
     async fn last_renewal(&self, at: Revision) -> Result<Option<(SystemTime, Revision)>, StoreError> {
         let range = prefix_range(self.prefix.as_bytes());
-        let request = RangeRequest { range, revision: Some(at), limit: MAX_SERVERS, count_only: false };
+        let request = RangeRequest { range, revision: Some(at), limit: MAX_SERVERS, count: Count::Returned };
         let leases = self.store.range(request).await?.kvs;
         Ok(leases
             .iter()

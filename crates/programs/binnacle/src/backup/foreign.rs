@@ -77,7 +77,7 @@ impl Value {
 mod tests {
     use std::path::PathBuf;
 
-    use binnacle_store::{RangeRequest, Store, prefix_range};
+    use binnacle_store::{Count, RangeRequest, Store, prefix_range};
     use binnacle_store_embedded::OfflineStore;
 
     use super::*;
@@ -93,7 +93,7 @@ mod tests {
         let target = dir.path().join("data");
         restore(file, &target, revision, 1000).await.map_err(|error| error.to_string())?;
         let offline = OfflineStore::open(&target.join("store"), None).expect("it opens");
-        let request = RangeRequest { range: prefix_range(b"/registry/"), revision: None, limit: 0, count_only: false };
+        let request = RangeRequest { range: prefix_range(b"/registry/"), revision: None, limit: 0, count: Count::All };
         let mut kvs = offline.store().range(request).await.expect("a range").kvs;
         kvs.sort_by_key(|kv| kv.mod_revision);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -247,7 +247,8 @@ mod tests {
     /// Returns keys and values in the order of their changes.
     async fn contents(store: &dyn Store) -> Vec<(String, String)> {
         let range = binnacle_store::prefix_range(b"/registry/");
-        let request = binnacle_store::RangeRequest { range, revision: None, limit: 0, count_only: false };
+        let request =
+            binnacle_store::RangeRequest { range, revision: None, limit: 0, count: binnacle_store::Count::All };
         let mut kvs = store.range(request).await.expect("a range").kvs;
         kvs.sort_by_key(|kv| kv.mod_revision);
         let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();

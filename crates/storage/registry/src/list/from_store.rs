@@ -2,7 +2,7 @@
 
 use binnacle_meta::Status;
 use binnacle_request::latency::{Part, measure};
-use binnacle_store::{RangeRequest, Revision, StoreError, prefix_end};
+use binnacle_store::{Count, RangeRequest, Revision, StoreError, prefix_end};
 use bytes::Bytes;
 
 use super::read_source::ListRequest;
@@ -40,7 +40,7 @@ impl Resource {
                 range: Bytes::from(from.clone())..end.clone(),
                 revision: Some(revision),
                 limit: CHUNK.max(options.limit),
-                count_only: false,
+                count: Count::All,
             };
             let (response, failed) = match collection.readable_range(request).await {
                 Ok(read) => read,

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use binnacle_store::{
-    Event, Expect, KeyValue, LeaseId, Op, RangeRequest, Revision, Store, StoreError, Txn, TxnResponse, WatchMessage,
-    prefix_range,
+    Count, Event, Expect, KeyValue, LeaseId, Op, RangeRequest, Revision, Store, StoreError, Txn, TxnResponse,
+    WatchMessage, prefix_range,
 };
 use bytes::Bytes;
 use futures::StreamExt;
@@ -140,7 +140,7 @@ pub(crate) async fn list(
     revision: Option<u64>,
 ) -> Result<Vec<KeyValue>, StoreError> {
     let revision = revision.map(Revision);
-    let response = store.range(RangeRequest { range: range.clone(), revision, limit: 0, count_only: false }).await?;
+    let response = store.range(RangeRequest { range: range.clone(), revision, limit: 0, count: Count::All }).await?;
     assert_eq!((response.count, response.more), (response.kvs.len(), false));
     Ok(response.kvs)
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use binnacle_store::{Expect, Op, RangeRequest, Revision, Store, Txn, TxnResponse, prefix_range};
+use binnacle_store::{Count, Expect, Op, RangeRequest, Revision, Store, Txn, TxnResponse, prefix_range};
 use binnacle_store_etcd::WatchLimits;
 use binnacle_testkit::Etcd;
 use binnacle_watchcache::{
@@ -241,7 +241,7 @@ impl Cluster {
         for kind in 0..KINDS {
             let store = self.shared_servers[0].lock().store.clone();
             let range = prefix_range(prefix(kind).as_bytes());
-            let request = RangeRequest { range, revision: None, limit: 0, count_only: false };
+            let request = RangeRequest { range, revision: None, limit: 0, count: Count::All };
             let all = store.range(request).await.expect("etcd is there");
             let path = |key: &[u8]| String::from_utf8_lossy(&key[prefix(kind).len()..]).into_owned();
             expected.push(all.kvs.iter().map(|kv| (path(&kv.key), kv.mod_revision.0)).collect::<BTreeMap<_, _>>());

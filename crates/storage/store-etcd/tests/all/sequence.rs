@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_store::{Expect, Op, RangeRequest, Revision, Store, StoreError, Txn, WatchMessage, prefix_range};
+use binnacle_store::{Count, Expect, Op, RangeRequest, Revision, Store, StoreError, Txn, WatchMessage, prefix_range};
 use binnacle_store_etcd::{EtcdStore, Sequence, WatchLimits};
 use binnacle_testkit::{Etcd, TIMEOUT};
 use bytes::Bytes;
@@ -34,7 +34,7 @@ async fn assert_order(store: &dyn Store, after: Revision, writes: &[(Bytes, Op)]
         last.insert(key.clone(), (at, op.clone()));
     }
     let range = prefix_range(b"/k/");
-    let request = RangeRequest { range: range.clone(), revision: None, limit: 0, count_only: false };
+    let request = RangeRequest { range: range.clone(), revision: None, limit: 0, count: Count::All };
     let kvs = store.range(request).await.expect("a range").kvs;
     for kv in &kvs {
         let (_, op) = &last[&kv.key];

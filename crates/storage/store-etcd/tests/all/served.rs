@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_store::{
-    Event, Expect, Op, Pages, RangeRequest, Revision, Store, StoreError, Txn, Watch, WatchMessage, prefix_range,
+    Count, Event, Expect, Op, Pages, RangeRequest, Revision, Store, StoreError, Txn, Watch, WatchMessage, prefix_range,
 };
 use binnacle_store_embedded::EmbeddedStore;
 use binnacle_store_etcd::{EtcdStore, WatchLimits, serve};
@@ -75,10 +75,10 @@ async fn remote_reads_match_local_reads() {
         local.current_revision().await.expect("a revision")
     );
     assert_eq!(remote.compacted_revision().await.expect("a revision"), Revision(10));
-    for (revision, limit, count_only) in
-        [(None, 0, false), (None, 5, false), (Some(Revision(20)), 0, false), (None, 0, true)]
+    for (revision, limit, count) in
+        [(None, 0, Count::All), (None, 5, Count::All), (Some(Revision(20)), 0, Count::All), (None, 0, Count::Only)]
     {
-        let request = RangeRequest { range: prefix_range(b"/k/"), revision, limit, count_only };
+        let request = RangeRequest { range: prefix_range(b"/k/"), revision, limit, count };
         let local_response = local.range(request.clone()).await.expect("a range");
         let answer = remote.range(request).await.expect("a range");
         assert_eq!(
@@ -95,7 +95,7 @@ async fn remote_reads_match_local_reads() {
     assert!((3500..=3600).contains(&left), "{left}");
     local.revoke_lease(lease).await.expect("a revocation");
     assert!(matches!(remote.lease_remaining(lease).await, Err(StoreError::LeaseNotFound)));
-    let old = RangeRequest { range: prefix_range(b"/k/"), revision: Some(Revision(5)), limit: 0, count_only: false };
+    let old = RangeRequest { range: prefix_range(b"/k/"), revision: Some(Revision(5)), limit: 0, count: Count::All };
     assert!(matches!(remote.range(old).await, Err(StoreError::Compacted { compacted: Revision(10) })));
     // Writes are rejected.
     let txn = Txn { key: Bytes::from_static(b"/k/1"), expect: Expect::Anything, op: Op::Delete };

@@ -60,7 +60,7 @@ pub async fn compaction_drops_earlier_revisions(store: Arc<dyn Store>) {
             range: crate::prefix_range(b"/h/"),
             revision: Some(revision),
             limit: 0,
-            count_only: false,
+            count: crate::Count::All,
         };
         let answer = store.range(range).await;
         assert!(matches!(answer, Err(StoreError::Compacted { .. })), "{answer:?}");

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{bytes, delete, list, pairs, put, text};
-use crate::{RangeRequest, Revision, Store, prefix_end, prefix_range};
+use crate::{Count, RangeRequest, Revision, Store, prefix_end, prefix_range};
 
 async fn keys(store: &dyn Store, range: std::ops::Range<Bytes>) -> Vec<String> {
-    let request = RangeRequest { range, revision: None, limit: 0, count_only: false };
+    let request = RangeRequest { range, revision: None, limit: 0, count: Count::All };
     let response = store.range(request).await.expect("a range is answered");
     assert_eq!(response.count, response.kvs.len());
     assert!(!response.more);
@@ -45,8 +45,12 @@ pub async fn limit_is_reported_by_more(store: Arc<dyn Store>) {
     for (limit, expected, more) in [(0, 10, false), (1, 1, true), (9, 9, true), (10, 10, false), (11, 10, false)] {
         let response = list(&*store, "/r/", None, limit).await;
         assert_eq!((response.kvs.len(), response.more), (expected, more), "limit {limit}");
+        let request = RangeRequest { range: prefix_range(b"/r/"), revision: None, limit, count: Count::Returned };
+        let response = store.range(request).await.expect("a range is answered");
+        assert_eq!((response.kvs.len(), response.more), (expected, more), "limit {limit}");
+        assert!(response.count >= expected + usize::from(more), "limit {limit}: {}", response.count);
     }
-    let request = RangeRequest { range: prefix_range(b"/r/"), revision: None, limit: 0, count_only: true };
+    let request = RangeRequest { range: prefix_range(b"/r/"), revision: None, limit: 0, count: Count::Only };
     let response = store.range(request).await.expect("a count");
     assert_eq!((response.kvs.len(), response.count), (0, 10));
     let response = list(&*store, "/none/", None, 5).await;
@@ -81,7 +85,7 @@ pub async fn pages_show_one_revision_despite_writes(store: Arc<dyn Store>) {
         let mut start = last.to_vec();
         start.push(0);
         let range = Bytes::from(start)..prefix_end(b"/r/");
-        let request = RangeRequest { range, revision: Some(revision), limit: 3, count_only: false };
+        let request = RangeRequest { range, revision: Some(revision), limit: 3, count: Count::All };
         let page = store.range(request).await.expect("a page");
         assert_eq!(page.revision, Revision(revision.0 + 3), "the store's revision, not the one read at");
         seen.extend(pairs(&page.kvs));

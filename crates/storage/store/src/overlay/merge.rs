@@ -7,7 +7,7 @@ use std::vec;
 use bytes::Bytes;
 
 use super::is_deleted;
-use crate::{KeyValue, RangeRequest, Revision, Snapshot, Store, StoreError};
+use crate::{Count, KeyValue, RangeRequest, Revision, Snapshot, Store, StoreError};
 
 /// A read in progress. The own keys are read in pages of the request's limit.
 pub(super) struct Merge<'a> {
@@ -88,7 +88,7 @@ impl<'a> Merge<'a> {
     async fn fill(&mut self) -> Result<(), StoreError> {
         if let Some(range) = self.own.take_unread() {
             let (revision, limit) = (Some(self.revision), self.limit);
-            let request = RangeRequest { range: range.clone(), revision, limit, count_only: false };
+            let request = RangeRequest { range: range.clone(), revision, limit, count: Count::All };
             let page = self.own_store.range(request).await?;
             self.own = Part::new(page.kvs, page.more, page.count, &range);
         }
