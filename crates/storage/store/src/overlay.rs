@@ -89,7 +89,7 @@ impl OverlayStore {
 
     /// Returns the number of keys in a range.
     async fn count(&self, request: RangeRequest) -> Result<RangeResponse, StoreError> {
-        let own = self.own.range(RangeRequest { limit: 1, count: Count::All, ..request.clone() }).await?;
+        let own = self.own.range(RangeRequest { limit: 1, count: Count::Returned, ..request.clone() }).await?;
         let mut count = self.base.range(&request.range).len();
         if own.count == 0 {
             return Ok(RangeResponse { kvs: Vec::new(), count, ..own });

@@ -315,7 +315,7 @@ async fn walk(shared: Arc<Shared>, patient: bool) -> Result<Option<Difference>, 
             revision: (snapshot.revision().0 > 0).then_some(snapshot.revision()),
             // If the store has more objects, one of them is missing in the cache.
             limit: 2 * STEP_OBJECTS,
-            count: Count::All,
+            count: Count::Returned,
         };
         let stored = shared.store.range(request).await?.kvs;
         if let Some(difference) = compare(&shared, &snapshot.inner, &entries, &stored).await? {

@@ -13,6 +13,7 @@ use crate::{Count, KeyValue, RangeRequest, Revision, Snapshot, Store, StoreError
 pub(super) struct Merge<'a> {
     own_store: &'a dyn Store,
     limit: usize,
+    count: Count,
     /// The revision of all own pages.
     revision: Revision,
     /// The store's revision at the first page.
@@ -37,12 +38,13 @@ impl<'a> Merge<'a> {
         base: &'a Snapshot,
         request: RangeRequest,
     ) -> Result<Self, StoreError> {
-        let (limit, range) = (request.limit, request.range.clone());
+        let (limit, count, range) = (request.limit, request.count, request.range.clone());
         let asked = request.revision.filter(|revision| revision.0 > 0);
         let own = own_store.range(request).await?;
         Ok(Self {
             own_store,
             limit,
+            count,
             revision: asked.unwrap_or(own.revision),
             current: own.revision,
             own: Part::new(own.kvs, own.more, own.count, &range),
@@ -88,7 +90,7 @@ impl<'a> Merge<'a> {
     async fn fill(&mut self) -> Result<(), StoreError> {
         if let Some(range) = self.own.take_unread() {
             let (revision, limit) = (Some(self.revision), self.limit);
-            let request = RangeRequest { range: range.clone(), revision, limit, count: Count::All };
+            let request = RangeRequest { range: range.clone(), revision, limit, count: self.count };
             let page = self.own_store.range(request).await?;
             self.own = Part::new(page.kvs, page.more, page.count, &range);
         }
