@@ -64,6 +64,7 @@ mod feature_gates;
 mod front_proxies;
 mod histories;
 mod identity;
+mod idle;
 mod kubectl_apply;
 mod kubectl_changes;
 mod kubectl_cluster;
