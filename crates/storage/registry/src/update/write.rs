@@ -37,11 +37,13 @@ impl UpdateRequest<'_> {
         }
         let value = collection.encode(object).await?;
         collection.apply_storage_round_trip(object, &value).await?;
-        let is_unchanged = collection.is_same(object, &value, old.value);
+        let mut is_unchanged = collection.is_same(object, &value, old.value);
         if is_unchanged && !old.is_read {
-            // Nothing would be written, which would show that the store has another object.
+            // Only a write would show that the store has another object, or this one in another encoding.
             match self.read().await? {
-                Some(kv) if kv.mod_revision == old.stored.revision => {}
+                Some(kv) if kv.mod_revision == old.stored.revision => {
+                    is_unchanged = collection.is_same(object, &value, &kv.value);
+                }
                 newer => return Ok(AttemptOutcome::Conflict(newer)),
             }
         }
