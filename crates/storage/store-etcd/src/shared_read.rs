@@ -21,12 +21,12 @@ struct State<T> {
 
 enum Step<'a, T> {
     Return(T),
-    Read(Running<'a, T>),
+    Read(RunningRead<'a, T>),
     Wait,
 }
 
 /// A read that was started. If it is dropped before its end, another caller starts it again.
-struct Running<'a, T> {
+struct RunningRead<'a, T> {
     shared: &'a SharedRead<T>,
     number: u64,
     has_ended: bool,
@@ -63,7 +63,7 @@ impl<T: Clone> SharedRead<T> {
             _ => {
                 state.is_running = true;
                 state.started += 1;
-                Step::Read(Running { shared: self, number: state.started, has_ended: false })
+                Step::Read(RunningRead { shared: self, number: state.started, has_ended: false })
             }
         }
     }
@@ -75,9 +75,9 @@ impl<T> SharedRead<T> {
     }
 }
 
-// === impl Running ===
+// === impl RunningRead ===
 
-impl<T: Clone> Running<'_, T> {
+impl<T: Clone> RunningRead<'_, T> {
     fn end(mut self, result: T) -> T {
         self.has_ended = true;
         {
@@ -93,7 +93,7 @@ impl<T: Clone> Running<'_, T> {
     }
 }
 
-impl<T> Drop for Running<'_, T> {
+impl<T> Drop for RunningRead<'_, T> {
     fn drop(&mut self) {
         if self.has_ended {
             return;

@@ -266,7 +266,7 @@ pub trait Store: Send + Sync + 'static {
         self.health()
     }
 
-    /// Returns true if each read is a call of another process, so that a writer should begin with what it knows of a key.
+    /// Returns true if each read is a call of another process, so that a writer should begin with a state of the key that it has.
     fn is_remote(&self) -> bool {
         false
     }

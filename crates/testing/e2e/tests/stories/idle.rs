@@ -13,7 +13,7 @@ const SAMPLES: usize = 300;
 async fn idle_server_takes_no_more_memory_than_before() {
     let server = Server::durable();
     let limit = IDLE + TOLERANCE;
-    // What the start needed is returned to the system after a second; what follows it is over by then.
+    // The memory of the start is returned to the system after a second.
     let mut small = 0;
     wait_until(&format!("at most {limit} KiB"), async || {
         small = if anonymous(&server) <= limit { small + 1 } else { 0 };
