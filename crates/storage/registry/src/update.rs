@@ -86,7 +86,7 @@ impl Resource {
         change: &mut Change<'_>,
     ) -> Result<UpdateOutcome, Status> {
         let request = self.update_request(context, name, options)?;
-        match request.cached() {
+        match request.cached().await {
             Some((known, value)) => request.run_known(change, &known, &value).await,
             None => request.run(change, request.read().await?).await,
         }
@@ -155,7 +155,7 @@ impl UpdateRequest<'_> {
 
     /// Returns the object in the cache and its bytes, if that saves a call of another process. A webhook may convert the
     /// object differently now, and a dry run returns what the store has.
-    fn cached(&self) -> Option<(StoredObject, Bytes)> {
+    async fn cached(&self) -> Option<(StoredObject, Bytes)> {
         let collection = &self.resource.collection;
         if !collection.cached
             || !collection.store.is_remote()
@@ -165,6 +165,7 @@ impl UpdateRequest<'_> {
             return None;
         }
         let entry = collection.cache.get(&collection.path(&self.context.namespace, self.name))?;
+        binnacle_work::large(entry.value_len()).await;
         let value = entry.value().clone();
         let object = collection.decode(&value, entry.revision()).ok()?;
         Some((StoredObject::new(object, entry.revision()), value))
@@ -178,7 +179,6 @@ impl UpdateRequest<'_> {
         known: &StoredObject,
         value: &Bytes,
     ) -> Result<UpdateOutcome, Status> {
-        binnacle_work::large(value.len()).await;
         let failure = match self.attempt(change, OldObject { stored: known, value, is_read: false }).await {
             Ok(AttemptOutcome::Updated(stored)) => return Ok(UpdateOutcome { stored, created: false }),
             Ok(AttemptOutcome::Conflict(newer)) => return self.run(change, newer).await,

@@ -12,11 +12,10 @@ pub(crate) struct SharedRead<T> {
 }
 
 struct State<T> {
-    /// The numbers of the last read that was started, and of the last one that has ended.
-    started: u64,
+    /// The number of the last read that has ended, and its result.
     ended: u64,
-    is_running: bool,
     result: Option<T>,
+    is_running: bool,
 }
 
 enum Step<'a, T> {
@@ -28,15 +27,14 @@ enum Step<'a, T> {
 /// A read that was started. If it is dropped before its end, another caller starts it again.
 struct RunningRead<'a, T> {
     shared: &'a SharedRead<T>,
-    number: u64,
-    has_ended: bool,
+    result: Option<T>,
 }
 
 // === impl SharedRead ===
 
 impl<T> Default for SharedRead<T> {
     fn default() -> Self {
-        let state = State { started: 0, ended: 0, is_running: false, result: None };
+        let state = State { ended: 0, result: None, is_running: false };
         Self { state: Mutex::new(state), waiting: Default::default() }
     }
 }
@@ -44,12 +42,16 @@ impl<T> Default for SharedRead<T> {
 impl<T: Clone> SharedRead<T> {
     /// Returns the result of a read that starts after the call.
     pub(crate) async fn get<F: Future<Output = T>>(&self, read: impl FnOnce() -> F) -> T {
-        let number = self.state.lock().started + 1;
+        let number = self.next();
         loop {
             let woken = self.waiting(number).notified();
             match self.step(number) {
                 Step::Return(result) => return result,
-                Step::Read(running) => return running.end(read().await),
+                Step::Read(mut running) => {
+                    let result = read().await;
+                    running.result = Some(result.clone());
+                    return result;
+                }
                 Step::Wait => woken.await,
             }
         }
@@ -62,14 +64,19 @@ impl<T: Clone> SharedRead<T> {
             _ if state.is_running => Step::Wait,
             _ => {
                 state.is_running = true;
-                state.started += 1;
-                Step::Read(RunningRead { shared: self, number: state.started, has_ended: false })
+                Step::Read(RunningRead { shared: self, result: None })
             }
         }
     }
 }
 
 impl<T> SharedRead<T> {
+    /// Returns the number of the next read to start.
+    fn next(&self) -> u64 {
+        let state = self.state.lock();
+        state.ended + u64::from(state.is_running) + 1
+    }
+
     fn waiting(&self, number: u64) -> &Notify {
         &self.waiting[usize::from(number % 2 == 1)]
     }
@@ -77,33 +84,25 @@ impl<T> SharedRead<T> {
 
 // === impl RunningRead ===
 
-impl<T: Clone> RunningRead<'_, T> {
-    fn end(mut self, result: T) -> T {
-        self.has_ended = true;
-        {
-            let mut state = self.shared.state.lock();
-            state.is_running = false;
-            state.ended = self.number;
-            state.result = Some(result.clone());
-        }
-        self.shared.waiting(self.number).notify_waiters();
-        // One of those that arrived in the meantime starts the next read.
-        self.shared.waiting(self.number + 1).notify_one();
-        result
-    }
-}
-
 impl<T> Drop for RunningRead<'_, T> {
     fn drop(&mut self) {
-        if self.has_ended {
-            return;
-        }
-        {
+        let result = self.result.take();
+        let has_ended = result.is_some();
+        let number = {
             let mut state = self.shared.state.lock();
+            let number = state.ended + 1;
             state.is_running = false;
-            state.started = self.number - 1;
+            if has_ended {
+                (state.ended, state.result) = (number, result);
+            }
+            number
+        };
+        match has_ended {
+            true => self.shared.waiting(number).notify_waiters(),
+            false => self.shared.waiting(number).notify_one(),
         }
-        self.shared.waiting.iter().for_each(Notify::notify_one);
+        // One of those that arrived in the meantime starts the next read.
+        self.shared.waiting(number + 1).notify_one();
     }
 }
 

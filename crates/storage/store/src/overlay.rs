@@ -169,9 +169,9 @@ impl Store for OverlayStore {
     }
 
     fn range(&self, request: RangeRequest) -> Answer<'_, RangeResponse> {
-        match request.count == Count::Only {
-            true => Box::pin(self.count(request)),
-            false => Box::pin(self.merged(request)),
+        match request.count {
+            Count::Only => Box::pin(self.count(request)),
+            Count::All | Count::Returned => Box::pin(self.merged(request)),
         }
     }
 
