@@ -127,6 +127,8 @@ struct Point {
     /// The 99th percentile of GETs meanwhile.
     get_p99: f64,
     storm: Storm,
+    /// Open connections that the server closed.
+    lost: u64,
 }
 
 #[derive(Default)]
@@ -193,6 +195,7 @@ async fn measure(nodes: usize, scale: f64, directory: &Path) -> Point {
     point.heartbeats = heartbeats(&site, &fleet, period, point.idle_cpu).await;
     change_service(&site, &fleet, &mut point).await;
     point.storm = storm(&site, &fleet, rest).await;
+    point.lost = fleet.counters.lost.load(Ordering::Relaxed);
     point
 }
 
@@ -289,14 +292,14 @@ async fn storm(site: &Site, fleet: &Fleet, rest: Duration) -> Storm {
 }
 
 const HEAD: &str = "| nodes, connections | open s, CPU s | KB a connection, a watch | idle CPU | heartbeats a second, CPU us, p50, p99 ms \
-     | service change: median, longest ms, GET p99 ms | storm: open s, caught up s, CPU s | expired, retried | peak MB, memory after |
+     | service change: median, longest ms, GET p99 ms | storm: open s, caught up s, CPU s | expired, retried, lost | peak MB, memory after |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |";
 
 impl Point {
     fn row(&self) -> String {
         let (beats, storm) = (&self.heartbeats, &self.storm);
         format!(
-            "| {}, {} | {:.1}, {:.1} | {:.1}, {:.2} | {:.3} | {:.0}, {:.0}, {:.1}, {:.1} | {:.0}, {:.0}, {:.1} | {:.1}, {:.1}, {:.1} | {}, {} | {:.0}, {:.2} |",
+            "| {}, {} | {:.1}, {:.1} | {:.1}, {:.2} | {:.3} | {:.0}, {:.0}, {:.1}, {:.1} | {:.0}, {:.0}, {:.1} | {:.1}, {:.1}, {:.1} | {}, {}, {} | {:.0}, {:.2} |",
             self.nodes,
             self.connections,
             self.opened,
@@ -316,6 +319,7 @@ impl Point {
             storm.cpu,
             storm.expired,
             storm.retried,
+            self.lost,
             storm.peak_mb,
             storm.after
         )

@@ -2,13 +2,13 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::future::join_all;
 use futures::{StreamExt, stream};
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
@@ -18,6 +18,7 @@ use rustls::RootCertStore;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName};
 use tokio::net::TcpSocket;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
@@ -48,6 +49,8 @@ pub(crate) struct Counters {
     pub(crate) expired: AtomicU64,
     /// Connections and watches that were refused and tried again.
     pub(crate) retried: AtomicU64,
+    /// Open connections that the server closed. Their nodes connect again.
+    pub(crate) lost: AtomicU64,
 }
 
 /// One connection and the nodes that share it; usually one.
@@ -55,7 +58,16 @@ struct Host {
     n: usize,
     nodes: Vec<Arc<Node>>,
     connector: TlsConnector,
+    /// False while the nodes are gone.
+    is_wanted: AtomicBool,
     open: Mutex<Option<Open>>,
+}
+
+#[derive(Clone, Copy)]
+enum Heartbeat {
+    Lease,
+    /// The status of this turn.
+    Status(usize),
 }
 
 struct Open {
@@ -71,15 +83,15 @@ pub(crate) async fn write_lease(clients: &Clients, turn: usize, node: &Node, met
         _ => (format!("{}/{}", lease::COLLECTION, node.name), Some(node.lease.load(Ordering::Relaxed))),
     };
     let response = clients.open(turn, method, &path, lease::HEADERS, lease::encode(&node.name, version)).await;
-    keep_lease(node, response).await
+    keep_lease(node, response).await.unwrap()
 }
 
-async fn keep_lease(node: &Node, response: Response<Incoming>) -> Read {
+async fn keep_lease(node: &Node, response: Response<Incoming>) -> hyper::Result<Read> {
     let status = response.status().as_u16();
-    let body = response.into_body().collect().await.unwrap().to_bytes();
+    let body = response.into_body().collect().await?.to_bytes();
     assert!(status < 300, "a lease: status {status} {}", String::from_utf8_lossy(&body));
     node.lease.store(lease::version(&body).unwrap(), Ordering::Relaxed);
-    Read { status, bytes: body.len() as u64 }
+    Ok(Read { status, bytes: body.len() as u64 })
 }
 
 impl Fleet {
@@ -97,7 +109,7 @@ impl Fleet {
         let hosts = (0..connections).map(|n| {
             let nodes: Vec<_> = all.iter().skip(n).step_by(connections).cloned().collect();
             let connector = site.authority.connector(&roots, &format!("system:node:{}", nodes[0].name), group);
-            Arc::new(Host { n, nodes, connector, open: Mutex::new(None) })
+            Arc::new(Host { n, nodes, connector, is_wanted: AtomicBool::new(false), open: Mutex::new(None) })
         });
         let (hosts, counters) = (hosts.collect(), Arc::default());
         let list = site.connect().await.get("/api/v1/namespaces?limit=1").await;
@@ -119,8 +131,8 @@ impl Fleet {
     pub(crate) async fn open_all(&self) {
         let mut opening = JoinSet::new();
         for host in &self.hosts {
-            let (host, counters, address) = (Arc::clone(host), Arc::clone(&self.counters), self.address);
-            opening.spawn(async move { host.open(address, &counters).await });
+            host.is_wanted.store(true, Ordering::Relaxed);
+            opening.spawn(Arc::clone(host).open(self.address, Arc::clone(&self.counters)));
         }
         while let Some(opened) = opening.join_next().await {
             opened.unwrap();
@@ -129,7 +141,10 @@ impl Fleet {
 
     /// Closes all connections at once.
     pub(crate) async fn close_all(&self) {
-        self.hosts.iter().for_each(|host| drop(host.open.lock().take()));
+        for host in &self.hosts {
+            host.is_wanted.store(false, Ordering::Relaxed);
+            drop(host.open.lock().take());
+        }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 
@@ -141,8 +156,7 @@ impl Fleet {
         for (n, (host, node)) in
             self.hosts.iter().flat_map(|host| host.nodes.iter().map(move |node| (host, node))).enumerate()
         {
-            let (latencies, node) = (Arc::clone(&latencies), Arc::clone(node));
-            let sender = host.open.lock().as_ref().unwrap().sender.clone();
+            let (latencies, host, node) = (Arc::clone(&latencies), Arc::clone(host), Arc::clone(node));
             let phase = LEASE_EVERY.mul_f64(n as f64 / self.nodes as f64);
             beating.spawn(async move {
                 tokio::time::sleep(phase).await;
@@ -151,10 +165,10 @@ impl Fleet {
                     if began >= until {
                         return;
                     }
-                    renew(sender.clone(), &node).await;
+                    host.until_sent(&node, Heartbeat::Lease).await;
                     latencies.lock().push(began.elapsed());
                     if turn % STATUS_EVERY == 0 {
-                        send_status(sender.clone(), &node, turn).await;
+                        host.until_sent(&node, Heartbeat::Status(turn)).await;
                     }
                     tokio::time::sleep(LEASE_EVERY.saturating_sub(began.elapsed())).await;
                 }
@@ -187,31 +201,40 @@ fn request(method: &str, path: &str, headers: &[(&str, &str)], body: Vec<u8>) ->
     request.header("user-agent", "kubelet/v1.36.0 (linux/amd64) kubernetes/bench").body(Full::new(body.into())).unwrap()
 }
 
-async fn renew(mut sender: Sender, node: &Node) {
+async fn renew(mut sender: Sender, node: &Node) -> hyper::Result<()> {
     let path = format!("{}/{}", lease::COLLECTION, node.name);
     let body = lease::encode(&node.name, Some(node.lease.load(Ordering::Relaxed)));
-    sender.ready().await.unwrap();
-    let response = sender.send_request(request("PUT", &path, lease::HEADERS, body)).await.unwrap();
-    keep_lease(node, response).await;
+    sender.ready().await?;
+    let mut response = sender.send_request(request("PUT", &path, lease::HEADERS, body)).await?;
+    if response.status() == StatusCode::CONFLICT {
+        // An earlier attempt was stored although its connection was lost.
+        sender.ready().await?;
+        response = sender.send_request(request("GET", &path, lease::HEADERS, Vec::new())).await?;
+    }
+    keep_lease(node, response).await?;
+    Ok(())
 }
 
-async fn send_status(mut sender: Sender, node: &Node, turn: usize) {
+async fn send_status(mut sender: Sender, node: &Node, turn: usize) -> hyper::Result<()> {
     let path = format!("/api/v1/nodes/{}/status", node.name);
     let body = node.status(turn).to_string().into();
-    sender.ready().await.unwrap();
-    let response = sender.send_request(request("PATCH", &path, STRATEGIC, body)).await.unwrap();
+    sender.ready().await?;
+    let response = sender.send_request(request("PATCH", &path, STRATEGIC, body)).await?;
     assert_eq!(response.status(), 200);
-    response.into_body().collect().await.unwrap();
+    response.into_body().collect().await?;
+    Ok(())
 }
 
 impl Host {
     /// Connects, and opens the watches of the nodes where they ended. What is refused is tried again.
-    async fn open(&self, address: SocketAddr, counters: &Arc<Counters>) {
+    async fn open(self: Arc<Self>, address: SocketAddr, counters: Arc<Counters>) {
         let began = Instant::now();
         loop {
-            match self.try_open(address, counters).await {
+            match self.try_open(address, &counters).await {
                 Ok(open) => {
-                    *self.open.lock() = Some(open);
+                    let mut current = self.open.lock();
+                    // Its nodes may have gone meanwhile.
+                    *current = self.is_wanted.load(Ordering::Relaxed).then_some(open);
                     return;
                 }
                 Err(error) => {
@@ -223,7 +246,31 @@ impl Host {
         }
     }
 
-    async fn try_open(&self, address: SocketAddr, counters: &Arc<Counters>) -> Result<Open, String> {
+    /// Connects again if the server closed the connection, as clients do.
+    fn reopen(self: Arc<Self>, address: SocketAddr, counters: Arc<Counters>) {
+        if self.is_wanted.load(Ordering::Relaxed) {
+            counters.lost.fetch_add(1, Ordering::Relaxed);
+            tokio::spawn(self.open(address, counters));
+        }
+    }
+
+    /// Sends a heartbeat, again after a while if the connection was lost.
+    async fn until_sent(&self, node: &Node, heartbeat: Heartbeat) {
+        loop {
+            let sender = self.open.lock().as_ref().map(|open| open.sender.clone());
+            let sent = match (sender, heartbeat) {
+                (Some(sender), Heartbeat::Lease) => renew(sender, node).await.is_ok(),
+                (Some(sender), Heartbeat::Status(turn)) => send_status(sender, node, turn).await.is_ok(),
+                (None, _) => false,
+            };
+            if sent {
+                return;
+            }
+            tokio::time::sleep(RETRY_AFTER).await;
+        }
+    }
+
+    async fn try_open(self: &Arc<Self>, address: SocketAddr, counters: &Arc<Counters>) -> Result<Open, String> {
         let socket = TcpSocket::new_v4().unwrap();
         // Each node has an address of its own, and with it all ports.
         let own = Ipv4Addr::from(0x7f01_0000 + self.n as u32);
@@ -234,12 +281,20 @@ impl Host {
         let stream = self.connector.connect(name, tcp).await.map_err(|error| error.to_string())?;
         let built = http2::Builder::new(TokioExecutor::new()).handshake(TokioIo::new(stream)).await;
         let (sender, connection) = built.map_err(|error| error.to_string())?;
+        let (is_open, opened) = oneshot::channel::<()>();
         let mut tasks = JoinSet::new();
-        tasks.spawn(async move { drop(connection.await) });
+        let (host, counters_of_host) = (Arc::clone(self), Arc::clone(counters));
+        tasks.spawn(async move {
+            drop(connection.await);
+            // Until all watches are open, `open` connects again itself.
+            if opened.await.is_ok() {
+                host.reopen(address, counters_of_host);
+            }
+        });
         let watches = self.nodes.iter().flat_map(|node| (0..WATCHES_OF_NODE).map(move |at| (node, at)));
-        let opened =
+        let bodies =
             join_all(watches.map(async |(node, at)| (node, at, watch(sender.clone(), node, at, counters).await))).await;
-        for (node, at, opened) in opened {
+        for (node, at, opened) in bodies {
             let (mut body, node, counters) = (opened?, Arc::clone(node), Arc::clone(counters));
             tasks.spawn(async move {
                 while let Some(Ok(frame)) = body.frame().await {
@@ -248,6 +303,7 @@ impl Host {
                 }
             });
         }
+        let _ = is_open.send(());
         Ok(Open { sender, tasks })
     }
 }

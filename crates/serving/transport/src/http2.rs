@@ -42,6 +42,9 @@ const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The interval of pings to a silent client, and the time for the acknowledgement.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
+/// A connection whose turn comes this much later than its timer shows that the server is busy, not that the client is
+/// gone: the ping may have been sent late, and the acknowledgement may not have been read.
+const MAX_LATE: Duration = Duration::from_secs(1);
 /// The number of streams that the server resets because of client errors before it closes the connection.
 const LOCAL_RESETS: usize = 1024;
 
@@ -80,25 +83,47 @@ where
             connection.mark_shutdown();
             streams.graceful_shutdown();
         }
-        if keep_alive.poll_dead(cx, connection).is_ready() {
-            streams.abrupt_shutdown(Reason::NO_ERROR);
-        }
-        while let Some(accepted) = ready!(streams.poll_accept(cx)) {
-            let (request, mut reply) = accepted?;
-            match connection.hold_head(head_bytes(request.headers())) {
-                Some(head) => {
-                    let (handlers, info, connection) = (handlers.clone(), info.clone(), connection.clone());
-                    let received = ReceivedRequest { request, head, pending: connection.add_pending_request() };
-                    let served = serve_stream(received, reply, handlers, info, connection);
-                    binnacle_work::spawn_on(&workers, "HTTP/2 request", served);
+        loop {
+            match streams.poll_accept(cx) {
+                Poll::Ready(Some(accepted)) => {
+                    let (request, reply) = accepted?;
+                    start_stream(request, reply, handlers, info, connection, &workers);
                 }
-                // The request is unprocessed, so the client may retry it later.
-                None => reply.send_reset(Reason::REFUSED_STREAM),
+                Poll::Ready(None) => return Poll::Ready(Ok(())),
+                // Everything that has arrived is read by now. On a server without free processors, the acknowledgement
+                // of a ping may have waited as long as the timeout.
+                Poll::Pending => {
+                    ready!(keep_alive.poll_dead(cx, connection));
+                    streams.abrupt_shutdown(Reason::NO_ERROR);
+                }
             }
         }
-        Poll::Ready(Ok(()))
     }));
     pending_flush.watch(running, || connection.has_several_requests()).await
+}
+
+/// Serves a request in a task of its own, if the connection has memory for its headers.
+fn start_stream<S: Service>(
+    request: http::Request<RecvStream>,
+    mut reply: SendResponse<Pieces>,
+    handlers: &Handlers<S>,
+    info: &Arc<ConnectionInfo>,
+    connection: &Arc<Connection>,
+    workers: &Handle,
+) {
+    match connection.hold_head(head_bytes(request.headers())) {
+        Some(head) => {
+            let (handlers, info, connection) = (handlers.clone(), info.clone(), connection.clone());
+            let received = ReceivedRequest { request, head, pending: connection.add_pending_request() };
+            binnacle_work::spawn_on(
+                workers,
+                "HTTP/2 request",
+                serve_stream(received, reply, handlers, info, connection),
+            );
+        }
+        // The request is unprocessed, so the client may retry it later.
+        None => reply.send_reset(Reason::REFUSED_STREAM),
+    }
 }
 
 /// Detects clients that disconnected without closing the connection.
@@ -120,14 +145,16 @@ enum KeepAliveStep {
 }
 
 impl PendingPing {
-    /// Returns the next step for a connection that received its last bytes at `received`.
+    /// Returns the next step for a connection that received its last bytes at `received`. `late` is the time since the
+    /// step was due.
     ///
     /// Any later bytes count as the acknowledgement. A client nearby acknowledges within a millisecond, so times in
     /// whole milliseconds are compared with each other and not with a more precise clock.
-    fn next_step(&mut self, received: u64, now: u64) -> KeepAliveStep {
-        if self.0.take() == Some(received) {
-            return KeepAliveStep::Close;
+    fn next_step(&mut self, received: u64, now: u64, late: Duration) -> KeepAliveStep {
+        if self.0 == Some(received) {
+            return if late > MAX_LATE { KeepAliveStep::Wait(PING_TIMEOUT) } else { KeepAliveStep::Close };
         }
+        self.0 = None;
         let silent = Duration::from_millis(now.saturating_sub(received));
         if silent < PING_INTERVAL {
             return KeepAliveStep::Wait(PING_INTERVAL - silent);
@@ -147,7 +174,8 @@ impl KeepAlive {
         let Some(pings) = &mut self.pings else { return Poll::Pending };
         let _ = pings.poll_pong(cx);
         while self.next.as_mut().poll(cx).is_ready() {
-            let wait = match self.ping.next_step(connection.received_ms(), connection.now()) {
+            let late = self.next.deadline().elapsed();
+            let wait = match self.ping.next_step(connection.received_ms(), connection.now(), late) {
                 KeepAliveStep::Wait(wait) => wait,
                 KeepAliveStep::Ping => {
                     if pings.send_ping(Ping::opaque()).is_err() {
@@ -368,12 +396,26 @@ mod tests {
 
     #[test]
     fn only_a_client_that_sends_nothing_after_a_ping_is_closed() {
+        let in_time = Duration::ZERO;
         let mut ping = PendingPing::default();
-        assert_eq!(ping.next_step(1_000, 11_000), KeepAliveStep::Wait(Duration::from_secs(20)));
-        assert_eq!(ping.next_step(1_000, 31_000), KeepAliveStep::Ping);
+        assert_eq!(ping.next_step(1_000, 11_000, in_time), KeepAliveStep::Wait(Duration::from_secs(20)));
+        assert_eq!(ping.next_step(1_000, 31_000, in_time), KeepAliveStep::Ping);
         // The acknowledgement came in the millisecond of the ping, exactly one timeout ago.
-        assert_eq!(ping.next_step(31_000, 46_000), KeepAliveStep::Wait(Duration::from_secs(15)));
-        assert_eq!(ping.next_step(31_000, 61_000), KeepAliveStep::Ping);
-        assert_eq!(ping.next_step(31_000, 76_000), KeepAliveStep::Close);
+        assert_eq!(ping.next_step(31_000, 46_000, in_time), KeepAliveStep::Wait(Duration::from_secs(15)));
+        assert_eq!(ping.next_step(31_000, 61_000, in_time), KeepAliveStep::Ping);
+        assert_eq!(ping.next_step(31_000, 76_000, in_time), KeepAliveStep::Close);
+    }
+
+    #[test]
+    fn a_busy_server_waits_again_for_an_acknowledgement() {
+        let mut ping = PendingPing::default();
+        assert_eq!(ping.next_step(1_000, 36_000, Duration::from_secs(5)), KeepAliveStep::Ping);
+        for now in [56_000, 76_000] {
+            let step = ping.next_step(1_000, now, Duration::from_secs(5));
+            assert_eq!(step, KeepAliveStep::Wait(PING_TIMEOUT));
+        }
+        let mut answered = PendingPing(ping.0);
+        assert_eq!(answered.next_step(80_000, 91_000, Duration::ZERO), KeepAliveStep::Wait(Duration::from_secs(19)));
+        assert_eq!(ping.next_step(1_000, 91_000, MAX_LATE), KeepAliveStep::Close);
     }
 }
