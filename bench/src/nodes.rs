@@ -31,7 +31,7 @@ const MISSED: u64 = 3;
 const PERIOD: Duration = Duration::from_secs(30);
 const IDLE: Duration = Duration::from_secs(60);
 const REST: Duration = Duration::from_secs(15);
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 const PATCH: &[(&str, &str)] = &[("content-type", "application/merge-patch+json")];
 
 /// A server that trusts the certificates of simulated nodes.

@@ -314,6 +314,16 @@ impl Drop for Open {
     }
 }
 
+/// Lists what a watch selects, so that it can begin again.
+async fn list(sender: &mut Sender, node: &Node, at: usize) -> hyper::Result<()> {
+    sender.ready().await?;
+    let response = sender.send_request(request("GET", &node.list(at), &[], Vec::new())).await?;
+    let body = response.into_body().collect().await?.to_bytes();
+    let list: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    node.begin_watch_at(at, list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap());
+    Ok(())
+}
+
 /// Opens a watch, again while the server has no room.
 async fn watch(mut sender: Sender, node: &Node, at: usize, counters: &Counters) -> Result<Incoming, String> {
     loop {
@@ -324,7 +334,7 @@ async fn watch(mut sender: Sender, node: &Node, at: usize, counters: &Counters) 
             200 => return Ok(response.into_body()),
             410 => {
                 counters.expired.fetch_add(1, Ordering::Relaxed);
-                return Err("expired".to_owned());
+                list(&mut sender, node, at).await.map_err(|error| error.to_string())?;
             }
             429 => {
                 counters.retried.fetch_add(1, Ordering::Relaxed);

@@ -58,9 +58,19 @@ impl Node {
         self.seen.iter().for_each(|seen| seen.store(version, Ordering::Relaxed));
     }
 
+    /// Starts a watch at a version.
+    pub(crate) fn begin_watch_at(&self, at: usize, version: u64) {
+        self.seen[at].store(version, Ordering::Relaxed);
+    }
+
+    /// Returns the path of what a watch selects.
+    pub(crate) fn list(&self, at: usize) -> String {
+        WATCHES[at].replace("{node}", &self.name).replace("{namespace}", &self.namespace)
+    }
+
     /// Returns the path of a watch that continues where it was.
     pub(crate) fn watch(&self, at: usize) -> String {
-        let path = WATCHES[at].replace("{node}", &self.name).replace("{namespace}", &self.namespace);
+        let path = self.list(at);
         let version = self.seen[at].load(Ordering::Relaxed);
         format!("{path}&watch=true&allowWatchBookmarks=true&timeoutSeconds=3000&resourceVersion={version}")
     }

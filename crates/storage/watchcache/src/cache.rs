@@ -19,14 +19,12 @@ use crate::selection::{Interest, Selection};
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::stats::CacheStats;
+use crate::store_history::NOTHING;
 use crate::watcher::{Start, Watcher};
 use crate::window::WindowLimits;
 
 /// How long a read waits for the cache before it fails, as in kube-apiserver.
 pub const BLOCK_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// The revision of an empty store, which no client of the cache has ever received.
-const NOTHING: Revision = Revision(1);
 
 /// A cache that reflects one prefix of the store and serves reads and watches of it. It does nothing before its first
 /// use.

@@ -15,6 +15,9 @@ use crate::error::WatchError;
 use crate::reflector::entry_from_history;
 use crate::shared::Shared;
 
+/// The revision of an empty store, which no client of the cache has ever received.
+pub(crate) const NOTHING: Revision = Revision(1);
+
 /// The number of events processed before other tasks run.
 const YIELD_INTERVAL: usize = 256;
 /// The number of attempts. In rare cases the window drops its oldest events while history is read.
@@ -23,6 +26,9 @@ const MAX_ATTEMPTS: usize = 3;
 impl Shared {
     /// Extends the window back to `from` if the store's history reaches that far and the window has room. Fails if the
     /// store does not respond: with "expired", a client would list everything again.
+    ///
+    /// The number of reads is bounded however many clients resume: each reads twice as far back as is asked for, since
+    /// clients that lost their connections together ask for a little more each, and what did not fit is not read again.
     pub(crate) async fn load_history(&self, from: Revision, deadline: Instant) -> Result<(), WatchError> {
         if self.check_window(from).is_ok() || from.0 <= self.unreachable.load(Ordering::Relaxed) {
             return Ok(());
@@ -32,7 +38,10 @@ impl Shared {
             tokio::time::timeout_at(deadline, self.history_lock.lock()).await.map_err(|_| WatchError::NotReady)?;
         for _ in 0..MAX_ATTEMPTS {
             let Err(baseline) = self.check_window(from) else { return Ok(()) };
-            let history = match tokio::time::timeout_at(deadline, self.history(from, baseline)).await {
+            if from.0 <= self.unreachable.load(Ordering::Relaxed) || self.hub.lock().window.is_nearly_full() {
+                return Ok(());
+            }
+            let history = match tokio::time::timeout_at(deadline, self.history_around(from, baseline)).await {
                 Ok(Ok(history)) => history,
                 Ok(Err(StoreError::Compacted { .. } | StoreError::FutureRevision { .. })) => return Ok(()),
                 // Unreadable events are not delivered, so the window has a gap at their revision.
@@ -45,9 +54,9 @@ impl Shared {
             };
             let mut hub = self.hub.lock();
             if hub.window.oldest() == baseline {
-                if history.baseline > from {
-                    // The events do not fit into the window, now or later, so they are not read again.
-                    self.unreachable.fetch_max(from.0, Ordering::Relaxed);
+                if history.is_cut {
+                    // The events before do not fit into the window, now or later, so they are not read again.
+                    self.unreachable.fetch_max(history.baseline.0 - 1, Ordering::Relaxed);
                 }
                 hub.window.prepend(history.events, history.baseline);
                 return Ok(());
@@ -62,13 +71,24 @@ impl Shared {
         hub.window.after(from).map(|_| ()).ok_or_else(|| hub.window.oldest())
     }
 
+    /// Reads the events after a revision that is twice as old as `from`, or after `from` if the store has compacted those
+    /// before.
+    async fn history_around(&self, from: Revision, until: Revision) -> Result<HistoricEvents, StoreError> {
+        let age = self.progress().0.saturating_sub(from.0);
+        let farther = Revision(from.0.saturating_sub(age)).max(Revision(NOTHING.0 + 1)).min(from);
+        match self.history(farther, until).await {
+            Err(StoreError::Compacted { .. }) => self.history(from, until).await,
+            read => read,
+        }
+    }
+
     /// Reads the events after `from` up to `until`, or the newest of them that fit into the window.
     async fn history(&self, from: Revision, until: Revision) -> Result<HistoricEvents, StoreError> {
         let (room, room_bytes) = self.hub.lock().window.room();
         let mut watch = self.store.watch(self.range.clone(), from).await?;
         // After the last event, nothing is outstanding up to this revision. The window does not start later.
         let last = watch.control.barrier().await?.last_event.min(until);
-        let mut history = HistoricEvents { events: VecDeque::new(), baseline: from };
+        let mut history = HistoricEvents { events: VecDeque::new(), baseline: from, is_cut: false };
         let (mut reached, mut bytes, mut processed) = (Revision(0), 0, 0);
         let mut seen: HashMap<Bytes, Arc<Entry>> = HashMap::new();
         let now = Instant::now();
@@ -110,6 +130,7 @@ impl Shared {
                     let Some(first) = history.events.pop_front() else { break };
                     bytes -= first.size();
                     history.baseline = first.revision();
+                    history.is_cut = true;
                 }
                 processed += 1;
                 if processed % YIELD_INTERVAL == 0 {
@@ -142,4 +163,6 @@ impl Shared {
 struct HistoricEvents {
     events: VecDeque<Event>,
     baseline: Revision,
+    /// True if older events did not fit.
+    is_cut: bool,
 }

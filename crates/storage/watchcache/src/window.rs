@@ -19,7 +19,8 @@ pub struct WindowLimits {
     pub max_events: usize,
     /// How long events are kept at least, within the two other limits.
     pub freshness: Duration,
-    /// The maximum memory of all events except the newest.
+    /// The maximum memory of all events except the newest. Half of the memory of the resource's objects is allowed if it is
+    /// more: a resource with many large objects has as many large events.
     pub max_bytes: usize,
 }
 
@@ -40,6 +41,8 @@ pub(crate) struct Window {
     baseline: Revision,
     bytes: usize,
     limits: WindowLimits,
+    /// The maximum memory of the events.
+    max_bytes: usize,
     /// The count of dropped events that watchers still hold.
     backlog: Arc<Backlog>,
     has_dropped_events: bool,
@@ -50,8 +53,8 @@ const FIRST: u64 = 1 << 62;
 
 impl Window {
     pub(crate) fn new(limits: WindowLimits, backlog: Arc<Backlog>) -> Self {
-        let (events, baseline) = (VecDeque::new(), Revision(0));
-        Self { events, first: FIRST, baseline, bytes: 0, limits, backlog, has_dropped_events: false }
+        let (events, baseline, max_bytes) = (VecDeque::new(), Revision(0), limits.max_bytes);
+        Self { events, first: FIRST, baseline, bytes: 0, limits, max_bytes, backlog, has_dropped_events: false }
     }
 
     /// Returns true if watchers may hold events that the window dropped.
@@ -104,7 +107,18 @@ impl Window {
     /// Returns the number of events, and of bytes, that may be prepended.
     pub(crate) fn room(&self) -> (usize, usize) {
         let events = self.limits.max_events.saturating_sub(self.events.len());
-        (events, self.limits.max_bytes.saturating_sub(self.bytes))
+        (events, self.max_bytes.saturating_sub(self.bytes))
+    }
+
+    /// Returns true if there is hardly room for events to be prepended.
+    pub(crate) fn is_nearly_full(&self) -> bool {
+        let (events, bytes) = self.room();
+        events <= self.limits.max_events / 16 || bytes <= self.max_bytes / 16
+    }
+
+    /// Sets the memory of the resource's objects.
+    pub(crate) fn set_object_bytes(&mut self, bytes: usize) {
+        self.max_bytes = self.limits.max_bytes.max(bytes / 2);
     }
 
     /// Drops events that are too old or beyond the limits.
@@ -113,7 +127,7 @@ impl Window {
             let stale = now.saturating_duration_since(oldest.at) > self.limits.freshness;
             let over = self.events.len() > self.limits.max_events
                 || (self.events.len() > self.limits.min_events && stale)
-                || (self.events.len() > 1 && self.bytes > self.limits.max_bytes);
+                || (self.events.len() > 1 && self.bytes > self.max_bytes);
             if !over {
                 break;
             }

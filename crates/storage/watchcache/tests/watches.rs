@@ -144,6 +144,59 @@ async fn watch_from_before_cache_start_reads_store_history() {
     }
 }
 
+/// Clients that come back after a restart ask for ever older revisions, or for ever newer ones that no longer fit.
+#[tokio::test]
+async fn many_resumed_watches_read_store_history_a_few_times() {
+    for (max_events, is_ascending) in [(1_000, false), (1_000, true), (100, false), (100, true)] {
+        let store = FaultyStore::new();
+        let mut revisions = Vec::new();
+        for number in 0..500 {
+            revisions.push(put(&*store, &format!("a/{}", number % 7), "||").await);
+        }
+        let limits = WindowLimits { min_events: 5, max_events, ..WindowLimits::default() };
+        let cache = Cache::new(store.clone(), PREFIX, Things::new(), limits);
+        cache.ready(soon()).await.unwrap();
+        if !is_ascending {
+            revisions.reverse();
+        }
+        let before = store.watches.load(Ordering::Relaxed);
+        let mut resumed = 0;
+        for start in &revisions {
+            let selection = cache.selection(Interest::default());
+            resumed += usize::from(cache.subscribe(selection, Start::After(*start), soon()).await.is_ok());
+        }
+        let opened = store.watches.load(Ordering::Relaxed) - before;
+        assert!(opened <= 12, "{opened} reads of the history with room for {max_events}, {is_ascending}");
+        assert_eq!(resumed, 500.min(max_events + 1), "room for {max_events}, {is_ascending}");
+    }
+}
+
+/// A resource with many large objects has a window in proportion.
+#[tokio::test]
+async fn window_grows_with_objects() {
+    let limits = WindowLimits { max_bytes: MEGABYTE, ..WindowLimits::default() };
+    let (store, cache) = setup(limits);
+    for number in 0..20 {
+        put_large(&store, &format!("a/n{number}"), 1).await;
+    }
+    cache.wait_consistent(soon()).await.unwrap();
+    let start = put_large(&store, "a/n0", 1).await;
+    for number in 0..8 {
+        put_large(&store, &format!("a/n{number}"), 1).await;
+    }
+    let last = put(&*store, "a/last", "||").await;
+    cache.wait_consistent(soon()).await.unwrap();
+    assert!(cache.stats().window_bytes > 8 * MEGABYTE, "{}", cache.stats().window_bytes);
+    let selection = cache.selection(interest("", "", "metadata.name=last"));
+    let mut watcher = cache.subscribe(selection, Start::After(start), soon()).await.unwrap();
+    assert_eq!(describe(&read_until(&mut watcher, last).await), ["Added a/last ||"]);
+    for number in 0..20 {
+        delete(&*store, &format!("a/n{number}")).await;
+    }
+    cache.wait_consistent(soon()).await.unwrap();
+    assert!(cache.stats().window_bytes <= 2 * MEGABYTE, "{}", cache.stats().window_bytes);
+}
+
 #[tokio::test]
 async fn delivers_only_selected_name() {
     let (store, cache) = setup(WindowLimits::default());

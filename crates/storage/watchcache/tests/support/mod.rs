@@ -287,6 +287,8 @@ pub(crate) struct FaultyStore {
     pub(crate) fault: Arc<Mutex<Option<Fault>>>,
     cut: Mutex<Vec<tokio::sync::oneshot::Sender<()>>>,
     pub(crate) ranges: AtomicUsize,
+    /// The number of watches that were opened.
+    pub(crate) watches: AtomicUsize,
 }
 
 impl FaultyStore {
@@ -300,6 +302,7 @@ impl FaultyStore {
             fault: Arc::default(),
             cut: Mutex::default(),
             ranges: 0.into(),
+            watches: 0.into(),
         })
     }
 
@@ -343,6 +346,7 @@ impl Store for FaultyStore {
     }
 
     fn watch(&self, range: Range<Bytes>, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
+        self.watches.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             self.check_down()?;
             assert!(!self.panics.swap(false, Ordering::Relaxed), "a task that nobody expected to panic");
