@@ -79,7 +79,7 @@ pub(crate) struct Shared {
     created: Instant,
     pub(crate) task: Mutex<Option<AbortHandle>>,
     /// Held while the store's history is read into the window.
-    pub(crate) history_lock: tokio::sync::Mutex<()>,
+    pub(crate) history_lock: Arc<tokio::sync::Mutex<()>>,
     /// The newest revision that the window cannot reach back to, because there is not enough room.
     pub(crate) unreachable: AtomicU64,
     /// Held while an earlier state is computed.
@@ -128,7 +128,7 @@ impl Shared {
             building: AtomicBool::new(false),
             created: Instant::now(),
             task: Mutex::default(),
-            history_lock: tokio::sync::Mutex::default(),
+            history_lock: Arc::default(),
             unreachable: AtomicU64::new(0),
             rewind_lock: tokio::sync::Mutex::default(),
             oldest_readable: AtomicU64::new(0),

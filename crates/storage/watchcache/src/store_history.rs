@@ -20,7 +20,7 @@ pub(crate) const NOTHING: Revision = Revision(1);
 
 /// The number of events processed before other tasks run.
 const YIELD_INTERVAL: usize = 256;
-/// The number of attempts. In rare cases the window drops its oldest events while history is read.
+/// The number of attempts. In rare cases the window drops its oldest events for their size while history is read.
 const MAX_ATTEMPTS: usize = 3;
 
 impl Shared {
@@ -28,29 +28,52 @@ impl Shared {
     /// store does not respond: with "expired", a client would list everything again.
     ///
     /// The number of reads is bounded however many clients resume: each reads twice as far back as is asked for, since
-    /// clients that lost their connections together ask for a little more each, and what did not fit is not read again.
+    /// clients that lost their connections together ask for a little more each, and what cannot be had is not read again.
     pub(crate) async fn load_history(&self, from: Revision, deadline: Instant) -> Result<(), WatchError> {
-        if self.check_window(from).is_ok() || from.0 <= self.unreachable.load(Ordering::Relaxed) {
+        if self.is_decided(from) {
             return Ok(());
         }
         // One at a time: the next caller finds the events that this one has read.
-        let _turn =
-            tokio::time::timeout_at(deadline, self.history_lock.lock()).await.map_err(|_| WatchError::NotReady)?;
+        let turn = tokio::time::timeout_at(deadline, self.history_lock.clone().lock_owned()).await;
+        let turn = turn.map_err(|_| WatchError::NotReady)?;
+        let Some(shared) = self.weak_self.upgrade() else { return Err(WatchError::NotReady) };
+        // In a task, since a read that takes longer than its caller waits would never end otherwise.
+        let read = tokio::spawn(async move {
+            let _turn = turn;
+            shared.extend_window(from).await
+        });
+        match tokio::time::timeout_at(deadline, read).await {
+            Ok(Ok(extended)) => extended,
+            // The task panicked, or takes longer.
+            Ok(Err(_)) | Err(_) => Err(WatchError::NotReady),
+        }
+    }
+
+    /// Returns true if the window has all events after `from`, or cannot get them.
+    fn is_decided(&self, from: Revision) -> bool {
+        self.check_window(from).is_ok() || from.0 <= self.unreachable.load(Ordering::Relaxed)
+    }
+
+    async fn extend_window(&self, from: Revision) -> Result<(), WatchError> {
+        let _pinned = PinnedWindow::of(self);
         for _ in 0..MAX_ATTEMPTS {
             let Err(baseline) = self.check_window(from) else { return Ok(()) };
-            if from.0 <= self.unreachable.load(Ordering::Relaxed) || self.hub.lock().window.is_nearly_full() {
+            if self.is_decided(from) || self.hub.lock().window.is_nearly_full() {
                 return Ok(());
             }
-            let history = match tokio::time::timeout_at(deadline, self.history_around(from, baseline)).await {
-                Ok(Ok(history)) => history,
-                Ok(Err(StoreError::Compacted { .. } | StoreError::FutureRevision { .. })) => return Ok(()),
+            let history = match self.history_around(from, baseline).await {
+                Ok(history) => history,
+                Err(StoreError::Compacted { .. }) => {
+                    self.unreachable.fetch_max(from.0, Ordering::Relaxed);
+                    return Ok(());
+                }
+                Err(StoreError::FutureRevision { .. }) => return Ok(()),
                 // Unreadable events are not delivered, so the window has a gap at their revision.
-                Ok(Err(error)) if error.is_unreadable() => return Ok(()),
-                Ok(Err(error)) => {
+                Err(error) if error.is_unreadable() => return Ok(()),
+                Err(error) => {
                     tracing::warn!(%error, range = ?self.range.start, "failed to read history for a watch");
                     return Err(WatchError::NotReady);
                 }
-                Err(_) => return Err(WatchError::NotReady),
             };
             let mut hub = self.hub.lock();
             if hub.window.oldest() == baseline {
@@ -71,13 +94,14 @@ impl Shared {
         hub.window.after(from).map(|_| ()).ok_or_else(|| hub.window.oldest())
     }
 
-    /// Reads the events after a revision that is twice as old as `from`, or after `from` if the store has compacted those
-    /// before.
+    /// Reads the events after a revision that is twice as old as `from`, or the oldest that the store has.
     async fn history_around(&self, from: Revision, until: Revision) -> Result<HistoricEvents, StoreError> {
         let age = self.progress().0.saturating_sub(from.0);
         let farther = Revision(from.0.saturating_sub(age)).max(Revision(NOTHING.0 + 1)).min(from);
         match self.history(farther, until).await {
-            Err(StoreError::Compacted { .. }) => self.history(from, until).await,
+            Err(StoreError::Compacted { compacted }) if farther < compacted && compacted <= from => {
+                self.history(compacted, until).await
+            }
             read => read,
         }
     }
@@ -156,6 +180,22 @@ impl Shared {
             Some(entry) => Ok(Some(entry)),
             None => entry_from_history(self, path, kv).map(|entry| Some(Arc::new(entry))),
         }
+    }
+}
+
+/// While it exists, the window keeps old events: those that are read would not meet the others otherwise.
+struct PinnedWindow<'a>(&'a Shared);
+
+impl<'a> PinnedWindow<'a> {
+    fn of(shared: &'a Shared) -> Self {
+        shared.hub.lock().window.set_pinned(true);
+        Self(shared)
+    }
+}
+
+impl Drop for PinnedWindow<'_> {
+    fn drop(&mut self) {
+        self.0.hub.lock().window.set_pinned(false);
     }
 }
 

@@ -43,6 +43,8 @@ pub(crate) struct Window {
     limits: WindowLimits,
     /// The maximum memory of the events.
     max_bytes: usize,
+    /// True if events are kept regardless of their age.
+    is_pinned: bool,
     /// The count of dropped events that watchers still hold.
     backlog: Arc<Backlog>,
     has_dropped_events: bool,
@@ -54,7 +56,17 @@ const FIRST: u64 = 1 << 62;
 impl Window {
     pub(crate) fn new(limits: WindowLimits, backlog: Arc<Backlog>) -> Self {
         let (events, baseline, max_bytes) = (VecDeque::new(), Revision(0), limits.max_bytes);
-        Self { events, first: FIRST, baseline, bytes: 0, limits, max_bytes, backlog, has_dropped_events: false }
+        Self {
+            events,
+            first: FIRST,
+            baseline,
+            bytes: 0,
+            limits,
+            max_bytes,
+            is_pinned: false,
+            backlog,
+            has_dropped_events: false,
+        }
     }
 
     /// Returns true if watchers may hold events that the window dropped.
@@ -116,6 +128,11 @@ impl Window {
         events <= self.limits.max_events / 16 || bytes <= self.max_bytes / 16
     }
 
+    /// Sets whether events are kept regardless of their age.
+    pub(crate) fn set_pinned(&mut self, is_pinned: bool) {
+        self.is_pinned = is_pinned;
+    }
+
     /// Sets the memory of the resource's objects.
     pub(crate) fn set_object_bytes(&mut self, bytes: usize) {
         self.max_bytes = self.limits.max_bytes.max(bytes / 2);
@@ -124,7 +141,7 @@ impl Window {
     /// Drops events that are too old or beyond the limits.
     pub(crate) fn trim(&mut self, now: Instant) {
         while let Some(oldest) = self.events.front() {
-            let stale = now.saturating_duration_since(oldest.at) > self.limits.freshness;
+            let stale = !self.is_pinned && now.saturating_duration_since(oldest.at) > self.limits.freshness;
             let over = self.events.len() > self.limits.max_events
                 || (self.events.len() > self.limits.min_events && stale)
                 || (self.events.len() > 1 && self.bytes > self.max_bytes);

@@ -3,7 +3,7 @@
 mod support;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use binnacle_meta::Text;
@@ -169,6 +169,40 @@ async fn many_resumed_watches_read_store_history_a_few_times() {
         assert!(opened <= 12, "{opened} reads of the history with room for {max_events}, {is_ascending}");
         assert_eq!(resumed, 500.min(max_events + 1), "room for {max_events}, {is_ascending}");
     }
+}
+
+/// Each change drops events of the window that are too old, also while history is read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn history_is_read_beside_a_flow_of_changes() {
+    let store = FaultyStore::new();
+    let start = put(&*store, "a/first", "||").await;
+    for number in 0..3000 {
+        put(&*store, &format!("a/{}", number % 7), "||").await;
+    }
+    let limits = WindowLimits { min_events: 1, freshness: Duration::from_secs(1), ..WindowLimits::default() };
+    let cache = Cache::new(store.clone(), PREFIX, Things::new(), limits);
+    cache.ready(soon()).await.unwrap();
+    let written = Arc::new(AtomicUsize::new(0));
+    let writer = tokio::spawn({
+        let (store, written) = (store.clone(), written.clone());
+        async move {
+            loop {
+                let number = written.fetch_add(1, Ordering::Relaxed);
+                put(&*store, &format!("a/{}", number % 7), "||").await;
+                tokio::time::sleep(Duration::from_micros(200)).await;
+            }
+        }
+    });
+    // Until the window has dropped events.
+    while cache.stats().window_events + 100 > written.load(Ordering::Relaxed) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for _ in 0..3 {
+        let selection = cache.selection(interest("", "", "metadata.name=first"));
+        let resumed = cache.subscribe(selection, Start::After(start), soon()).await;
+        assert!(resumed.is_ok(), "{:?}", resumed.err());
+    }
+    writer.abort();
 }
 
 /// A resource with many large objects has a window in proportion.
