@@ -87,12 +87,11 @@ impl Hub {
 // === impl Watcher ===
 
 impl Watcher {
-    /// Creates a watcher of the events after a revision. Those up to `last_event`, which is zero if there are none, are
-    /// read from history; the buffer gets those after `reached`.
-    pub(crate) fn new(range: Range<Bytes>, after: u64, options: WatchOptions, last_event: u64, reached: u64) -> Self {
-        let buffer = Buffer { reached, is_catching_up: last_event > 0, ..Buffer::default() };
-        let (last_event, buffer) = (AtomicU64::new(last_event), Mutex::new(buffer));
-        Self { range, after, options, last_event, buffer }
+    /// Creates a watcher of the events after a revision. Those up to `now` are read from history; the buffer gets the
+    /// others.
+    pub(crate) fn new(range: Range<Bytes>, after: u64, options: WatchOptions, now: u64) -> Self {
+        let buffer = Buffer { reached: after.max(now), ..Buffer::default() };
+        Self { range, after, options, last_event: AtomicU64::new(0), buffer: Mutex::new(buffer) }
     }
 
     fn offer(&self, revision: u64, events: &dyn Fn() -> Vec<Event>, wakers: &mut Wakers) {

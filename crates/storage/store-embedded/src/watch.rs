@@ -15,33 +15,63 @@ use crate::error::read_error;
 use crate::history;
 use crate::hub::{Step, Watcher};
 use crate::record::FIRST_REVISION;
-use crate::shared::{Shared, State};
+use crate::shared::Shared;
 use crate::span::Span;
+
+/// The number of keys that are visited under one lock.
+const KEYS_AT_ONCE: usize = 1024;
 
 /// Starts a watch.
 pub(crate) fn watch(shared: &Arc<Shared>, range: Range<Bytes>, after: u64) -> Result<Watch, StoreError> {
-    let mut state = shared.state.write();
-    state.check_open()?;
-    if after.saturating_add(1) < state.compacted {
-        return Err(StoreError::Compacted { compacted: Revision(state.compacted) });
-    }
-    let now = state.revision;
     // The initial revision of an empty store has no record.
-    let after = after.max(FIRST_REVISION);
-    let newest = if after < now { state.newest_change(&range)? } else { 0 };
-    let last_event = if newest > after { newest } else { 0 };
-    let watcher = Arc::new(Watcher::new(range, after, shared.watch, last_event, after.max(now)));
-    state.hub.0.add(&watcher.range, &watcher);
-    drop(state);
-    let receiver = WatchReceiver {
-        shared: shared.clone(),
-        watcher: watcher.clone(),
-        catching_up: (last_event > 0).then(|| Span::new(after, now)),
-        ended: false,
+    let first = after.max(FIRST_REVISION);
+    let (watcher, now) = {
+        let mut state = shared.state.write();
+        state.check_open()?;
+        if after.saturating_add(1) < state.compacted {
+            return Err(StoreError::Compacted { compacted: Revision(state.compacted) });
+        }
+        let now = state.revision;
+        let watcher = Arc::new(Watcher::new(range, first, shared.watch, now));
+        state.hub.0.add(&watcher.range, &watcher);
+        (watcher, now)
     };
+    let mut receiver =
+        WatchReceiver { shared: shared.clone(), watcher: watcher.clone(), catching_up: None, ended: false };
+    if first < now {
+        // The watch receives what changes meanwhile.
+        let newest = newest_change(shared, &watcher.range)?;
+        if newest > first {
+            watcher.last_event.fetch_max(newest, Ordering::AcqRel);
+            watcher.buffer.lock().is_catching_up = true;
+            receiver.catching_up = Some(Span::new(first, now));
+        }
+    }
     let messages =
         stream::unfold(receiver, |mut receiver| async move { Some((receiver.next().await?, receiver)) }).boxed();
     Ok(Watch { messages, control: Box::new(EmbeddedWatchControl { shared: shared.clone(), watcher }) })
+}
+
+/// Returns the newest revision at which a key of the range changed. Writers do not wait for all of its keys.
+fn newest_change(shared: &Shared, range: &Range<Bytes>) -> Result<u64, StoreError> {
+    let (mut newest, mut after) = (0, None);
+    loop {
+        let (mut visited, mut last) = (0, None);
+        let walked = shared.state.read().index.range(range, after.as_ref(), &mut |key, entry| {
+            newest = newest.max(entry.newest());
+            visited += 1;
+            if visited < KEYS_AT_ONCE {
+                return ControlFlow::Continue(());
+            }
+            last = Some(key.clone());
+            ControlFlow::Break(())
+        });
+        walked.map_err(|error| read_error(&error))?;
+        if last.is_none() {
+            return Ok(newest);
+        }
+        after = last;
+    }
 }
 
 /// The receiver of a watch, which ends the watch when it is dropped.
@@ -128,18 +158,5 @@ impl EmbeddedWatchControl {
             return Err(StoreError::Closed);
         }
         Ok(Barrier { current: current.max(last_event), last_event })
-    }
-}
-
-impl State {
-    /// Returns the newest revision at which a key of the range changed.
-    fn newest_change(&self, range: &Range<Bytes>) -> Result<u64, StoreError> {
-        let mut newest = 0;
-        let walked = self.index.range(range, None, &mut |_, entry| {
-            newest = newest.max(entry.newest());
-            ControlFlow::Continue(())
-        });
-        walked.map_err(|error| read_error(&error))?;
-        Ok(newest)
     }
 }
