@@ -4,6 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use binnacle_store::{KeyValue, Revision, StoreError, WatchMessage};
 use bytes::Bytes;
@@ -22,6 +23,8 @@ pub(crate) const NOTHING: Revision = Revision(1);
 const YIELD_INTERVAL: usize = 256;
 /// The number of attempts. In rare cases the window drops its oldest events for their size while history is read.
 const MAX_ATTEMPTS: usize = 3;
+/// The time after which a store that does not send its history is given up.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Shared {
     /// Extends the window back to `from` if the store's history reaches that far and the window has room. Fails if the
@@ -51,17 +54,18 @@ impl Shared {
 
     /// Returns true if the window has all events after `from`, or cannot get them.
     fn is_decided(&self, from: Revision) -> bool {
-        self.check_window(from).is_ok() || from.0 <= self.unreachable.load(Ordering::Relaxed)
+        self.hub.lock().window.after(from).is_some() || from.0 <= self.unreachable.load(Ordering::Relaxed)
     }
 
     async fn extend_window(&self, from: Revision) -> Result<(), WatchError> {
         let _pinned = PinnedWindow::of(self);
         for _ in 0..MAX_ATTEMPTS {
-            let Err(baseline) = self.check_window(from) else { return Ok(()) };
             if self.is_decided(from) || self.hub.lock().window.is_nearly_full() {
                 return Ok(());
             }
-            let history = match self.history_around(from, baseline).await {
+            let baseline = self.hub.lock().window.oldest();
+            let read = tokio::time::timeout(READ_TIMEOUT, self.history_around(from, baseline)).await;
+            let history = match read.unwrap_or(Err(StoreError::Timeout)) {
                 Ok(history) => history,
                 Err(StoreError::Compacted { .. }) => {
                     self.unreachable.fetch_max(from.0, Ordering::Relaxed);
@@ -86,12 +90,6 @@ impl Shared {
             }
         }
         Ok(())
-    }
-
-    /// Succeeds if the window has all events after `from`; otherwise returns the revision after which it has them.
-    fn check_window(&self, from: Revision) -> Result<(), Revision> {
-        let hub = self.hub.lock();
-        hub.window.after(from).map(|_| ()).ok_or_else(|| hub.window.oldest())
     }
 
     /// Reads the events after a revision that is twice as old as `from`, or the oldest that the store has.

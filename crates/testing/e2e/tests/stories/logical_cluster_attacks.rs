@@ -1,6 +1,8 @@
 //! Seeded requests with the credentials of one logical cluster, by which nothing of another one or of the host may
 //! become visible.
 
+use std::net::SocketAddr;
+
 use binnacle_testkit::https::{Client, Handshake};
 use binnacle_testkit::{Kubectl, Server, wait_until_blocking};
 
@@ -8,6 +10,10 @@ use binnacle_testkit::{Kubectl, Server, wait_until_blocking};
 const NEEDLE: &str = "zqneedle";
 /// The number of requests, which `BINNACLE_ATTACKS` overrides.
 const REQUESTS: u64 = 2500;
+/// As many requests have a worker of their own, up to a number of workers: some requests are watches of a second.
+const REQUESTS_OF_WORKER: u64 = 300;
+const MAX_WORKERS: u64 = 512;
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The number of failed logins after which the server closes a connection is larger.
 const REQUESTS_PER_CONNECTION: u64 = 8;
 
@@ -189,41 +195,79 @@ async fn attack(flags: &[&str], spec: &str, prefixes: &[&str]) {
         (server, [(certificate, String::new()), (nobody.clone(), robot), (nobody, String::new())], page)
     });
     let requests = std::env::var("BINNACLE_ATTACKS").map_or(REQUESTS, |count| count.parse().unwrap());
-    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
-    let (mut sent, mut answered) = (0, 0);
-    while sent < requests {
-        let (handshake, bearer) = &identities[dice.pick(&[0, 0, 1, 1, 2])];
-        let mut client = Client::connect(server.address, handshake).await.unwrap();
-        for _ in 0..REQUESTS_PER_CONNECTION {
-            sent += 1;
-            let (prefix, path) = (dice.pick(prefixes), dice.pick(&PATHS));
-            let query = dice.pick(&QUERIES).replace("TOKEN", &token).replace("VERSION", &version);
-            let method = dice.pick(&["GET", "GET", "GET", "GET", "HEAD", "OPTIONS", "DELETE", "POST"]);
-            let target = format!("{}{path}{query}", prefix.replace("VERSION", &version));
-            let bearer = format!("Bearer {bearer}");
-            let mut headers = vec![dice.pick(&HEADERS)];
-            if bearer.len() > "Bearer ".len() {
-                headers.push(("authorization", &bearer));
+    let workers = (requests / REQUESTS_OF_WORKER).clamp(1, MAX_WORKERS);
+    let target = Target { address: server.address, token, version };
+    let attacks = (0..workers).map(|worker| {
+        let attacker = Attacker {
+            target: &target,
+            identities: &identities,
+            prefixes,
+            dice: Dice(SEED.wrapping_mul(2 * worker + 1)),
+        };
+        attacker.run(requests / workers)
+    });
+    let answered: u64 = futures::future::join_all(attacks).await.into_iter().sum();
+    assert!(answered > requests / 2, "{answered} of {requests} requests have an answer");
+}
+
+/// A server, and what is known of the cluster `b`: a continue token and a version.
+struct Target {
+    address: SocketAddr,
+    token: String,
+    version: String,
+}
+
+struct Attacker<'a> {
+    target: &'a Target,
+    /// The ways to connect, with bearer tokens.
+    identities: &'a [(Handshake, String)],
+    prefixes: &'a [&'a str],
+    dice: Dice,
+}
+
+impl Attacker<'_> {
+    /// Sends this many requests, and returns the number of answers.
+    async fn run(mut self, requests: u64) -> u64 {
+        let (mut sent, mut answered) = (0, 0);
+        while sent < requests {
+            let (handshake, bearer) = &self.identities[self.dice.pick(&[0, 0, 1, 1, 2])];
+            let mut client = Client::connect(self.target.address, handshake).await.unwrap();
+            for _ in 0..REQUESTS_PER_CONNECTION {
+                sent += 1;
+                if !self.send(&mut client, bearer).await {
+                    break;
+                }
+                answered += 1;
             }
-            let Ok(answer) = client.send(method, &target, &headers, "{}").await else { break };
-            answered += 1;
-            // Names in messages are those of the request.
-            let body = path.split('/').filter(|part| part.contains(NEEDLE)).fold(answer.body.clone(), |body, part| {
-                if answer.status < 300 { body } else { body.replace(part, "") }
-            });
-            let body = if answer.status < 300 {
-                body
-            } else {
-                body.replace("zqneedle-namespace", "").replace("zqneedle.test", "")
-            };
-            assert!(!body.contains(NEEDLE), "{method} {target} {headers:?}: {} {}", answer.status, answer.body);
-            assert!(
-                answer.status < 500 || answer.status == 503,
-                "{method} {target}: {} {}",
-                answer.status,
-                answer.body
-            );
         }
+        answered
     }
-    assert!(answered > requests / 2, "{answered} of {sent} requests have an answer");
+
+    /// Sends a request, and checks the answer. Returns false if there is none.
+    async fn send(&mut self, client: &mut Client, bearer: &str) -> bool {
+        let (dice, Target { token, version, .. }) = (&mut self.dice, self.target);
+        let (prefix, path) = (dice.pick(self.prefixes), dice.pick(&PATHS));
+        let query = dice.pick(&QUERIES).replace("TOKEN", token).replace("VERSION", version);
+        let method = dice.pick(&["GET", "GET", "GET", "GET", "HEAD", "OPTIONS", "DELETE", "POST"]);
+        let target = format!("{}{path}{query}", prefix.replace("VERSION", version));
+        let authorization = format!("Bearer {bearer}");
+        let mut headers = vec![dice.pick(&HEADERS)];
+        if !bearer.is_empty() {
+            headers.push(("authorization", &authorization));
+        }
+        let Ok(answer) = client.send(method, &target, &headers, "{}").await else { return false };
+        // Names in messages are those of the request.
+        let body = path
+            .split('/')
+            .filter(|part| part.contains(NEEDLE))
+            .fold(answer.body.clone(), |body, part| if answer.status < 300 { body } else { body.replace(part, "") });
+        let body = if answer.status < 300 {
+            body
+        } else {
+            body.replace("zqneedle-namespace", "").replace("zqneedle.test", "")
+        };
+        assert!(!body.contains(NEEDLE), "{method} {target} {headers:?}: {} {}", answer.status, answer.body);
+        assert!(answer.status < 500 || answer.status == 503, "{method} {target}: {} {}", answer.status, answer.body);
+        true
+    }
 }
