@@ -314,7 +314,7 @@ impl Drop for Open {
     }
 }
 
-/// Lists what a watch selects, so that it can begin again.
+/// Lists what a watch selects, so that the watch can restart at a current version.
 async fn list(sender: &mut Sender, node: &Node, at: usize) -> hyper::Result<()> {
     sender.ready().await?;
     let response = sender.send_request(request("GET", &node.list(at), &[], Vec::new())).await?;

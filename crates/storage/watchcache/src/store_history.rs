@@ -30,8 +30,9 @@ impl Shared {
     /// Extends the window back to `from` if the store's history reaches that far and the window has room. Fails if the
     /// store does not respond: with "expired", a client would list everything again.
     ///
-    /// The number of reads is bounded however many clients resume: each reads twice as far back as is asked for, since
-    /// clients that lost their connections together ask for a little more each, and what cannot be had is not read again.
+    /// The number of reads is bounded however many clients resume: each reads twice as far back as requested, since clients
+    /// that lost their connections together request slightly different revisions, and unavailable events are not read
+    /// again.
     pub(crate) async fn load_history(&self, from: Revision, deadline: Instant) -> Result<(), WatchError> {
         if self.is_decided(from) {
             return Ok(());

@@ -144,7 +144,7 @@ async fn watch_from_before_cache_start_reads_store_history() {
     }
 }
 
-/// Clients that come back after a restart ask for ever older revisions, or for ever newer ones that no longer fit.
+/// After a restart, clients resume from older and older revisions, or from newer and newer ones that do not fit.
 #[tokio::test]
 async fn many_resumed_watches_read_store_history_a_few_times() {
     for (max_events, is_ascending) in [(1_000, false), (1_000, true), (100, false), (100, true)] {
