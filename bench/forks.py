@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures forks of a prepared logical cluster, with the Python package of this checkout.
 
-usage: forks.py [--definitions N] [--objects N] [--forks N] [--directory DIR]
+usage: forks.py [--definitions N] [--objects N] [--forks N] [--directory DIR] [--awake N]
 
 The program is the one that BINNACLE_KUBE_APISERVER names, or the first kube-apiserver in PATH. It keeps its objects in
 memory, or with --directory in a durable store there. A fork is measured from the request that creates it until it is ready,
@@ -129,8 +129,10 @@ def main():
     parser.add_argument("--objects", type=int, default=5000)
     parser.add_argument("--forks", type=int, default=20)
     parser.add_argument("--directory")
+    parser.add_argument("--awake", type=int, help="the number of clusters that stay awake at once")
     options = parser.parse_args()
     flags = [FLAG] + (["--ephemeral=false", "--data-dir", options.directory] if options.directory else [])
+    flags += ["--max-awake-logical-clusters=%d" % options.awake] if options.awake else []
     with ApiServer(flags=flags) as server:
         base = server.cluster("base")
         prepare(base, options.definitions, options.objects)
@@ -141,7 +143,7 @@ def main():
         later = Measured(server)
         forks += [later.fork(base, options.objects) for _ in range(options.forks)]
         later.report("later forks")
-        print("memory       %.2f MiB for each later fork, awake" % ((memory(server.pid)[0] - before) / options.forks))
+        print("memory       %.2f MiB for each later fork" % ((memory(server.pid)[0] - before) / options.forks))
         for fork in forks:
             fork.delete()
         begin = time.monotonic()
