@@ -322,18 +322,17 @@ impl Shared {
     /// Drops unused indexes, snapshots and old events. Returns true if anything is left to drop later.
     pub(crate) fn maintain(&self) -> bool {
         let now = Instant::now();
-        let (indexes, object_bytes) = {
+        let indexes = {
             let mut state = self.state.lock();
             let oldest = self.now().saturating_sub(MAX_INDEX_IDLE.as_secs());
             if state.indexes.iter().any(|index| index.last_used() < oldest) {
                 self.published.store(None);
                 state.indexes.retain(|index| index.last_used() >= oldest);
             }
-            (state.indexes.len(), state.bytes)
+            state.indexes.len()
         };
         let retained = self.drop_excess_snapshots();
         let mut hub = self.hub.lock();
-        hub.window.set_object_bytes(object_bytes);
         hub.window.trim(now);
         if hub.window.has_dropped_events() && hub.window.backlog().is_crowded() {
             self.count_terminated(hub.end_late_watchers());

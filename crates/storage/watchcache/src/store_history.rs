@@ -61,10 +61,16 @@ impl Shared {
     async fn extend_window(&self, from: Revision) -> Result<(), WatchError> {
         let _pinned = PinnedWindow::of(self);
         for _ in 0..MAX_ATTEMPTS {
-            if self.is_decided(from) || self.hub.lock().window.is_nearly_full() {
+            if self.is_decided(from) {
                 return Ok(());
             }
-            let baseline = self.hub.lock().window.oldest();
+            let baseline = {
+                let hub = self.hub.lock();
+                if hub.window.is_nearly_full() {
+                    return Ok(());
+                }
+                hub.window.oldest()
+            };
             let read = tokio::time::timeout(READ_TIMEOUT, self.history_around(from, baseline)).await;
             let history = match read.unwrap_or(Err(StoreError::Timeout)) {
                 Ok(history) => history,
